@@ -39,5 +39,6 @@ func (s *Server) admit(cfg *registry.Config) {
 	if s.cfg.TaintNewNodes {
 		checks = append(checks, taint.Plugin{}) // before policies and webhooks, as upstream
 	}
-	cfg.Admission = append(checks, guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}), s.policies, s.webhooks)
+	cfg.Admission = append(checks, guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
+		s.policies, s.webhooks)
 }

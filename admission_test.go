@@ -58,7 +58,8 @@ func (a *asker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		response = answer(review.Request)
 	}
 	response.UID = review.Request.UID
-	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &response}) // the caller may have left
+	// the caller may have left
+	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &response})
 }
 
 // says sets the answers.
@@ -85,8 +86,10 @@ func (a *asker) configuration(t *testing.T, kind, name, url, more string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `WebhookConfiguration","metadata":{"name":"` + name + `"},"webhooks":[{"name":"` + name +
-		`.example.com","clientConfig":{"url":"` + url + `","caBundle":` + string(ca) + `},"sideEffects":"None","admissionReviewVersions":["v1"],` +
+	return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `WebhookConfiguration","metadata":{"name":"` +
+		name + `"},"webhooks":[{"name":"` + name +
+		`.example.com","clientConfig":{"url":"` + url + `","caBundle":` + string(ca) +
+		`},"sideEffects":"None","admissionReviewVersions":["v1"],` +
 		`"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["*"]}]` + more + `}]}`
 }
 
@@ -108,14 +111,19 @@ func (s launched) must(t *testing.T, client *http.Client, request, body string, 
 func TestAdmissionIsInTheAuditLog(t *testing.T) {
 	dir := t.TempDir()
 	rules, file := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(rules, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Request, resources: [{resources: [configmaps]}]}]"), 0o600); err != nil {
+	if err := os.WriteFile(rules,
+		[]byte(
+			"apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Request, resources: "+
+				"[{resources: [configmaps]}]}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := launch(t, gapless.Config{Memory: true, Audit: gapless.Audit{PolicyFile: rules, LogPath: file}})
 	client, hook := s.web(t), newAsker(t)
 	patch := admissionv1.PatchTypeJSONPatch
 	hook.says(func(r *admissionv1.AdmissionRequest) admissionv1.AdmissionResponse {
-		said := admissionv1.AdmissionResponse{Allowed: true, AuditAnnotations: map[string]string{"says": "hello", "no good key!": "x"}}
+		said := admissionv1.AdmissionResponse{
+			Allowed: true, AuditAnnotations: map[string]string{"says": "hello", "no good key!": "x"},
+		}
 		if !strings.Contains(string(r.Object.Raw), `"by"`) {
 			said.Patch, said.PatchType = []byte(`[{"op":"add","path":"/data","value":{"by":"webhook"}}]`), &patch
 		}
@@ -123,12 +131,15 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 	})
 	mutating, validating := registration+"mutatingwebhookconfigurations", registration+"validatingwebhookconfigurations"
 	s.must(t, client, "POST "+mutating, hook.configuration(t, "Mutating", "a", hook.URL, ""), 201)
-	s.must(t, client, "POST "+mutating, hook.configuration(t, "Mutating", "b", "https://127.0.0.1:1/", `,"failurePolicy":"Ignore"`), 201)
+	s.must(t, client, "POST "+mutating,
+		hook.configuration(t, "Mutating", "b", "https://127.0.0.1:1/", `,"failurePolicy":"Ignore"`), 201)
 	s.must(t, client, "POST "+validating, hook.configuration(t, "Validating", "c", hook.URL, ""), 201)
-	s.must(t, client, "POST "+registration+"validatingadmissionpolicies", `{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":[
+	s.must(t, client, "POST "+registration+"validatingadmissionpolicies",
+		`{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":[
 {"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}]},"validations":[{"expression":"false","message":"no"}],
 "auditAnnotations":[{"key":"what","valueExpression":"'a ' + object.kind + ' by ' + request.options.kind"}]}}`, 201)
-	s.must(t, client, "POST "+registration+"validatingadmissionpolicybindings", `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Audit"]}}`, 201)
+	s.must(t, client, "POST "+registration+"validatingadmissionpolicybindings",
+		`{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Audit"]}}`, 201)
 	s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x"}}`, 201)
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -145,11 +156,15 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 	want := map[string]string{
 		"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "",
 		"a.example.com/says": "hello", "c.example.com/says": "hello", "p/what": "a ConfigMap by CreateOptions",
-		"mutation.webhook.admission.k8s.io/round_0_index_0":             `{"configuration":"a","webhook":"a.example.com","mutated":true}`,
-		"mutation.webhook.admission.k8s.io/round_0_index_1":             `{"configuration":"b","webhook":"b.example.com","mutated":false}`,
-		"patch.webhook.admission.k8s.io/round_0_index_0":                `{"configuration":"a","webhook":"a.example.com","patch":[{"op":"add","path":"/data","value":{"by":"webhook"}}],"patchType":"JSONPatch"}`,
+		"mutation.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"a",` +
+			`"webhook":"a.example.com","mutated":true}`,
+		"mutation.webhook.admission.k8s.io/round_0_index_1": `{"configuration":"b",` +
+			`"webhook":"b.example.com","mutated":false}`,
+		"patch.webhook.admission.k8s.io/round_0_index_0": `{"configuration":"a","webhook":"a.example.com",` +
+			`"patch":[{"op":"add","path":"/data","value":{"by":"webhook"}}],"patchType":"JSONPatch"}`,
 		"failed-open.mutation.webhook.admission.k8s.io/round_0_index_1": "b.example.com",
-		"validation.policy.admission.k8s.io/validation_failure":         `[{"message":"no","policy":"p","binding":"b","expressionIndex":0,"validationActions":["Audit"]}]`,
+		"validation.policy.admission.k8s.io/validation_failure": `[{"message":"no","policy":"p","binding":"b",` +
+			`"expressionIndex":0,"validationActions":["Audit"]}]`,
 	}
 	if diff := gocmp.Diff(want, maps.Clone(event.Annotations)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -162,7 +177,8 @@ func TestWhatIsAcknowledgedOfAConfigurationHolds(t *testing.T) {
 	s := launch(t, gapless.Config{Memory: true})
 	client, hook := s.web(t), newAsker(t)
 	all := registration + "validatingwebhookconfigurations"
-	on, off := hook.configuration(t, "Validating", "c", hook.URL, ""), hook.configuration(t, "Validating", "c", hook.URL, `,"objectSelector":{"matchLabels":{"ask":"me"}}`)
+	on, off := hook.configuration(t, "Validating", "c", hook.URL, ""), hook.configuration(t, "Validating", "c", hook.URL,
+		`,"objectSelector":{"matchLabels":{"ask":"me"}}`)
 	const item = "application/json-patch+json"
 	steps := []struct {
 		what, method, path, body, kind string
@@ -174,7 +190,10 @@ func TestWhatIsAcknowledgedOfAConfigurationHolds(t *testing.T) {
 		{"apply", "PATCH", all + "/c?fieldManager=m&force=true", off, "application/apply-patch+yaml", 200, 0},
 		{"patch again", "PATCH", all + "/c", `[{"op":"replace","path":"/webhooks/0/objectSelector","value":{}}]`, item, 200, 1},
 		{"dry run of a deletion", "DELETE", all + "/c?dryRun=All", "", "", 200, 1},
-		{"finalizer", "PATCH", all + "/c", `[{"op":"add","path":"/metadata/finalizers","value":["example.com/f"]}]`, item, 200, 1},
+		{
+			"finalizer", "PATCH", all + "/c", `[{"op":"add","path":"/metadata/finalizers","value":["example.com/f"]}]`, item, 200,
+			1,
+		},
 		{"deletion that waits", "DELETE", all + "/c", "", "", 200, 1},
 		{"last finalizer", "PATCH", all + "/c", `[{"op":"remove","path":"/metadata/finalizers"}]`, item, 200, 0},
 		{"apply that creates", "PATCH", all + "/c?fieldManager=m", on, "application/apply-patch+yaml", 201, 1},
@@ -191,7 +210,8 @@ func TestWhatIsAcknowledgedOfAConfigurationHolds(t *testing.T) {
 			}
 			step.body = strings.Replace(step.body, `"metadata":{`, `"metadata":{"resourceVersion":"`+now.ResourceVersion+`",`, 1)
 		}
-		if code, text := s.exchange(t, client, step.method+" "+step.path, step.body, cmp.Or(step.kind, "application/json")); code != step.code {
+		if code, text := s.exchange(t, client, step.method+" "+step.path, step.body,
+			cmp.Or(step.kind, "application/json")); code != step.code {
 			t.Fatalf("%s: %d %s", step.what, code, text)
 		}
 		s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x`+string(rune('a'+i))+`"}}`, 201)
@@ -208,11 +228,13 @@ func TestAWebhookMayCallTheServerThatAsksIt(t *testing.T) {
 	client, hook := s.web(t), newAsker(t)
 	inner := s.web(t)
 	s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x"}}`, 201)
-	s.must(t, client, "POST "+registration+"validatingwebhookconfigurations", hook.configuration(t, "Validating", "c", hook.URL, `,"timeoutSeconds":30`), 201)
+	s.must(t, client, "POST "+registration+"validatingwebhookconfigurations",
+		hook.configuration(t, "Validating", "c", hook.URL, `,"timeoutSeconds":30`), 201)
 	var began atomic.Bool
 	hook.says(func(r *admissionv1.AdmissionRequest) admissionv1.AdmissionResponse {
 		if began.CompareAndSwap(false, true) {
-			if code, text := s.exchange(t, inner, "PATCH "+configMapsURL+"/x", `{"data":{"inner":"1"}}`, "application/merge-patch+json"); code != 200 {
+			if code, text := s.exchange(t, inner, "PATCH "+configMapsURL+"/x", `{"data":{"inner":"1"}}`,
+				"application/merge-patch+json"); code != 200 {
 				t.Errorf("from within: %d %s", code, text)
 			}
 			if code, text := s.exchange(t, inner, "POST "+configMapsURL, `{"metadata":{"name":"`+r.Name+`-log"}}`); code != 201 {
@@ -224,7 +246,8 @@ func TestAWebhookMayCallTheServerThatAsksIt(t *testing.T) {
 		}
 		return admissionv1.AdmissionResponse{Allowed: true}
 	})
-	if code, text := s.exchange(t, client, "PATCH "+configMapsURL+"/x", `{"data":{"outer":"1"}}`, "application/merge-patch+json"); code != 200 ||
+	if code, text := s.exchange(t, client, "PATCH "+configMapsURL+"/x", `{"data":{"outer":"1"}}`,
+		"application/merge-patch+json"); code != 200 ||
 		!strings.Contains(text, `"inner":"1"`) || !strings.Contains(text, `"outer":"1"`) {
 		t.Errorf("%d %s", code, text)
 	}

@@ -42,9 +42,11 @@ func (a Audit) options(c Config) (o audit.Options, wanted bool, err error) {
 	case a.PolicyFile == "" && a.LogPath == "":
 		return o, false, nil
 	case a.PolicyFile == "":
-		return o, false, errors.New("an audit log needs a policy, or nothing would be recorded: set PolicyFile (--audit-policy-file)")
+		return o, false, errors.New(
+			"an audit log needs a policy, or nothing would be recorded: set PolicyFile (--audit-policy-file)")
 	case a.LogPath == "":
-		return o, false, errors.New("an audit policy needs a log, or nothing would be recorded: set LogPath (--audit-log-path), - for standard output")
+		return o, false, errors.New(
+			"an audit policy needs a log, or nothing would be recorded: set LogPath (--audit-log-path), - for standard output")
 	}
 	o, err = audit.Options{
 		Path: a.LogPath, Stdout: os.Stdout, MaxSizeMB: a.LogMaxSize, MaxBackups: a.LogMaxBackups, MaxAgeDays: a.LogMaxAge,

@@ -43,7 +43,9 @@ func TestEventsOfAllStartsAreInTheFile(t *testing.T) {
 	}
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "data", "audit", "audit.log")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, nonResourceURLs: [/version]}]"), 0o600); err != nil {
+	if err := os.WriteFile(policy,
+		[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, nonResourceURLs: [/version]}]"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, mode := range []string{"blocking-strict", "batch"} {

@@ -115,7 +115,8 @@ func (s *Server) callers(ctx context.Context) (callers, error) {
 	}
 	discovery, err := authn.NewDiscovery(a.ServiceAccountIssuers[0], at, keys)
 	if err != nil { // as upstream: tokens work, only others cannot look up their keys
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the issuer of service account tokens cannot be discovered", slog.Any("err", err))
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the issuer of service account tokens cannot be discovered",
+			slog.Any("err", err))
 		return c, nil
 	}
 	c.discovery = discovery

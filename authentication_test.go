@@ -1,7 +1,6 @@
 package gapless_test
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/hmac"
@@ -21,8 +20,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-jose/go-jose/v4"
 
 	"github.com/gapless-io/gapless"
 )
@@ -193,9 +190,12 @@ func TestForgedAndForeignTokensAreUnauthorized(t *testing.T) {
 	now := time.Now().Unix()
 	claims := func(change map[string]any) map[string]any {
 		c := map[string]any{
-			"iss": gapless.DefaultServiceAccountIssuer, "aud": []string{gapless.DefaultServiceAccountIssuer}, "sub": "system:serviceaccount:default:default",
+			"iss": gapless.DefaultServiceAccountIssuer, "aud": []string{gapless.DefaultServiceAccountIssuer},
+			"sub": "system:serviceaccount:default:default",
 			"iat": now, "nbf": now, "exp": now + 3600,
-			"kubernetes.io": map[string]any{"namespace": "default", "serviceaccount": map[string]any{"name": "default", "uid": uid}},
+			"kubernetes.io": map[string]any{
+				"namespace": "default", "serviceaccount": map[string]any{"name": "default", "uid": uid},
+			},
 		}
 		maps.Copy(c, change)
 		return c
@@ -212,33 +212,40 @@ func TestForgedAndForeignTokensAreUnauthorized(t *testing.T) {
 	}
 	nothing := func(string) []byte { return nil }
 	account := func(namespace, name, uid string) map[string]any {
-		return map[string]any{"kubernetes.io": map[string]any{"namespace": namespace, "serviceaccount": map[string]any{"name": name, "uid": uid}}}
+		return map[string]any{
+			"kubernetes.io": map[string]any{"namespace": namespace, "serviceaccount": map[string]any{"name": name, "uid": uid}},
+		}
 	}
-	if code, who := g.whoami(g.client(), bearer(good)...); code != http.StatusCreated || who["username"] != "system:serviceaccount:default:default" {
+	if code, who := g.whoami(g.client(), bearer(good)...); code != http.StatusCreated ||
+		who["username"] != "system:serviceaccount:default:default" {
 		t.Fatalf("the token that the others are made of: %d %v", code, who)
 	}
 	for name, token := range map[string]string{
-		"empty claims":                     segment(header) + ".." + parts[2],
-		"no signature":                     parts[0] + "." + parts[1] + ".",
-		"two parts":                        parts[0] + "." + parts[1],
-		"the algorithm none":               forge(map[string]any{"alg": "none"}, claims(nil), nothing),
-		"the algorithm NONE, signed":       forge(map[string]any{"alg": "NONE"}, claims(nil), es256(key)),
-		"HS256 with the public key":        forge(map[string]any{"alg": "HS256"}, claims(nil), mac(public)),
-		"HS256 with the public key in PEM": forge(map[string]any{"alg": "HS256"}, claims(nil), mac(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
-		"another key":                      forge(header, claims(nil), es256(other)),
-		"another key ID":                   forge(map[string]any{"alg": "ES256", "kid": "x"}, claims(nil), es256(key)),
-		"its own key in the header":        forge(map[string]any{"alg": "ES256", "jwk": jose.JSONWebKey{Key: other.Public()}}, claims(nil), es256(other)),
-		"other claims, old signature":      parts[0] + "." + segment(claims(account("kube-system", "default", uid))) + "." + parts[2],
-		"expired":                          forge(header, claims(map[string]any{"exp": now - 3600}), es256(key)),
-		"not yet valid":                    forge(header, claims(map[string]any{"nbf": now + 3600}), es256(key)),
-		"issued in the future":             forge(header, claims(map[string]any{"iat": now + 3600}), es256(key)),
-		"another audience":                 forge(header, claims(map[string]any{"aud": []string{"vault"}}), es256(key)),
-		"another issuer":                   forge(header, claims(map[string]any{"iss": "https://example.org"}), es256(key)),
-		"no issuer":                        forge(header, claims(map[string]any{"iss": ""}), es256(key)),
-		"an account that is not there":     forge(header, claims(account("default", "nobody", uid)), es256(key)),
-		"a UID of a former account":        forge(header, claims(account("default", "default", "1")), es256(key)),
+		"empty claims":               segment(header) + ".." + parts[2],
+		"no signature":               parts[0] + "." + parts[1] + ".",
+		"two parts":                  parts[0] + "." + parts[1],
+		"the algorithm none":         forge(map[string]any{"alg": "none"}, claims(nil), nothing),
+		"the algorithm NONE, signed": forge(map[string]any{"alg": "NONE"}, claims(nil), es256(key)),
+		"HS256 with the public key":  forge(map[string]any{"alg": "HS256"}, claims(nil), mac(public)),
+		"HS256 with the public key in PEM": forge(map[string]any{"alg": "HS256"}, claims(nil),
+			mac(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))),
+		"another key":    forge(header, claims(nil), es256(other)),
+		"another key ID": forge(map[string]any{"alg": "ES256", "kid": "x"}, claims(nil), es256(key)),
+		"its own key in the header": forge(map[string]any{"alg": "ES256", "jwk": jose.JSONWebKey{Key: other.Public()}},
+			claims(nil), es256(other)),
+		"other claims, old signature": parts[0] + "." + segment(claims(account("kube-system", "default", uid))) + "." +
+			parts[2],
+		"expired":                      forge(header, claims(map[string]any{"exp": now - 3600}), es256(key)),
+		"not yet valid":                forge(header, claims(map[string]any{"nbf": now + 3600}), es256(key)),
+		"issued in the future":         forge(header, claims(map[string]any{"iat": now + 3600}), es256(key)),
+		"another audience":             forge(header, claims(map[string]any{"aud": []string{"vault"}}), es256(key)),
+		"another issuer":               forge(header, claims(map[string]any{"iss": "https://example.org"}), es256(key)),
+		"no issuer":                    forge(header, claims(map[string]any{"iss": ""}), es256(key)),
+		"an account that is not there": forge(header, claims(account("default", "nobody", uid)), es256(key)),
+		"a UID of a former account":    forge(header, claims(account("default", "default", "1")), es256(key)),
 		"bound to a webhook configuration": forge(header, claims(map[string]any{"kubernetes.io": map[string]any{
-			"namespace": "default", "serviceaccount": map[string]any{"name": "default", "uid": uid}, "validatingwebhookconfiguration": map[string]any{"name": "x", "uid": "1"},
+			"namespace": "default", "serviceaccount": map[string]any{"name": "default", "uid": uid},
+			"validatingwebhookconfiguration": map[string]any{"name": "x", "uid": "1"},
 		}}), es256(key)),
 		"no account":             forge(header, claims(map[string]any{"kubernetes.io": map[string]any{}}), es256(key)),
 		"claims of a wrong type": forge(header, claims(map[string]any{"exp": "soon"}), es256(key)),
@@ -266,14 +273,19 @@ func TestATokenEndsWithTheObjectsThatItIsBoundTo(t *testing.T) {
 	for _, c := range []struct{ kind, collection, name, body, extra string }{
 		{"Secret", namespaced + "secrets", "s", `{"metadata":{"name":"s"}}`, ""},
 		{"Node", "/api/v1/nodes", "n", `{"metadata":{"name":"n"}}`, "authentication.kubernetes.io/node-name"},
-		{"Pod", namespaced + "pods", "p", `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"default","terminationGracePeriodSeconds":0,"containers":[{"name":"c","image":"c"}]}}`, "authentication.kubernetes.io/pod-name"},
+		{
+			"Pod", namespaced + "pods", "p",
+			`{"metadata":{"name":"p"},"spec":{"serviceAccountName":"default","terminationGracePeriodSeconds":0,` +
+				`"containers":[{"name":"c","image":"c"}]}}`, "authentication.kubernetes.io/pod-name",
+		},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			uid := at(g.admin("POST", c.collection, c.body, "Content-Type", "application/json"), "metadata", "uid")
 			ref := fmt.Sprintf(`{"boundObjectRef":{"apiVersion":"v1","kind":%q,"name":%q,"uid":%q}}`, c.kind, c.name, uid)
 			token := g.token(ref)
 			code, who := g.whoami(g.client(), bearer(token)...)
-			if code != http.StatusCreated || c.extra != "" && at(who, "extra", c.extra) == nil || at(who, "extra", "authentication.kubernetes.io/credential-id") == nil {
+			if code != http.StatusCreated || c.extra != "" && at(who, "extra", c.extra) == nil ||
+				at(who, "extra", "authentication.kubernetes.io/credential-id") == nil {
 				t.Errorf("with the object: %d %v", code, who)
 			}
 			g.admin("DELETE", c.collection+"/"+c.name+"?gracePeriodSeconds=0", "")
@@ -284,7 +296,8 @@ func TestATokenEndsWithTheObjectsThatItIsBoundTo(t *testing.T) {
 			if code, _ := g.whoami(g.client(), bearer(token)...); code != http.StatusUnauthorized {
 				t.Errorf("with another object of the name: %d", code)
 			}
-			if code, answer := g.do(g.client(g.own), "POST", defaultAccount+"/token", `{"spec":`+ref+`}`); code != http.StatusConflict {
+			if code, answer := g.do(g.client(g.own), "POST", defaultAccount+"/token",
+				`{"spec":`+ref+`}`); code != http.StatusConflict {
 				t.Errorf("a token for the former UID: %d %v", code, answer)
 			}
 		})
@@ -292,7 +305,8 @@ func TestATokenEndsWithTheObjectsThatItIsBoundTo(t *testing.T) {
 	token := g.token(`{}`)
 	code, who := g.whoami(g.client(), bearer(token)...)
 	groups := fmt.Sprint(who["groups"])
-	if code != http.StatusCreated || who["uid"] != first || groups != "[system:serviceaccounts system:serviceaccounts:default system:authenticated]" {
+	if code != http.StatusCreated || who["uid"] != first ||
+		groups != "[system:serviceaccounts system:serviceaccounts:default system:authenticated]" {
 		t.Errorf("%d %v", code, who)
 	}
 	g.admin("DELETE", defaultAccount, "")
@@ -314,7 +328,10 @@ func TestTokenRequestsAreCheckedAsUpstream(t *testing.T) {
 		code       int
 		text       string
 	}{
-		{defaultAccount, `{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1","name":"elsewhere"}}}`, 404, `secrets "elsewhere" not found`},
+		{
+			defaultAccount, `{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1","name":"elsewhere"}}}`, 404,
+			`secrets "elsewhere" not found`,
+		},
 		{defaultAccount, `{"spec":{"expirationSeconds":599}}`, 422, "may not specify a duration less than 10 minutes"},
 		{defaultAccount, `{"spec":{"expirationSeconds":4294967297}}`, 422, "may not specify a duration larger than 2^32 seconds"},
 		{defaultAccount, `{"spec":{"expirationSeconds":4294967296}}`, 201, ""},
@@ -322,8 +339,14 @@ func TestTokenRequestsAreCheckedAsUpstream(t *testing.T) {
 		{defaultAccount, `{"metadata":{"namespace":"x"}}`, 422, "must match the service account namespace if specified"},
 		{defaultAccount, `{"metadata":{"uid":"x"}}`, 409, "does not match the UID of the service account"},
 		{defaultAccount, `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"x"}}}`, 404, `pods "x" not found`},
-		{defaultAccount, `{"spec":{"boundObjectRef":{"kind":"ConfigMap","apiVersion":"v1","name":"x"}}}`, 400, "cannot bind token to object of type /v1, Kind=ConfigMap"},
-		{strings.Replace(defaultAccount, "accounts/default", "accounts/nobody", 1), `{}`, 404, `serviceaccounts "nobody" not found`},
+		{
+			defaultAccount, `{"spec":{"boundObjectRef":{"kind":"ConfigMap","apiVersion":"v1","name":"x"}}}`, 400,
+			"cannot bind token to object of type /v1, Kind=ConfigMap",
+		},
+		{
+			strings.Replace(defaultAccount, "accounts/default", "accounts/nobody", 1), `{}`, 404,
+			`serviceaccounts "nobody" not found`,
+		},
 		{defaultAccount, `{"spec":{"audiences":["vault"]}}`, 201, ""},
 		{defaultAccount, `[]`, 400, ""},
 		{defaultAccount, `{"kind":"Pod","apiVersion":"v1"}`, 400, ""},
@@ -336,8 +359,10 @@ func TestTokenRequestsAreCheckedAsUpstream(t *testing.T) {
 	}
 	pod := `{"metadata":{"name":"q"},"spec":{"serviceAccountName":"other","containers":[{"name":"c","image":"c"}]}}`
 	g.admin("POST", "/api/v1/namespaces/default/pods", pod)
-	code, answer := g.do(g.client(g.own), "POST", defaultAccount+"/token", `{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"q"}}}`)
-	if text, _ := answer["message"].(string); code != 400 || !strings.Contains(text, "to pod running with different serviceaccount name") {
+	code, answer := g.do(g.client(g.own), "POST", defaultAccount+"/token",
+		`{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"q"}}}`)
+	if text, _ := answer["message"].(string); code != 400 ||
+		!strings.Contains(text, "to pod running with different serviceaccount name") {
 		t.Errorf("%d %v", code, answer)
 	}
 }
@@ -368,7 +393,8 @@ func TestTokenReviewsSayWhatTheServerWouldDo(t *testing.T) {
 		{" ", "[]", false, "<nil>"},
 	} {
 		status := review(c.token, c.audiences)
-		if known, _ := status["authenticated"].(bool); known != c.known || fmt.Sprint(status["audiences"]) != c.answered || known == (at(status, "user", "username") == nil) {
+		if known, _ := status["authenticated"].(bool); known != c.known || fmt.Sprint(status["audiences"]) != c.answered ||
+			known == (at(status, "user", "username") == nil) {
 			t.Errorf("%.20s for %s: %v", c.token, c.audiences, status)
 		}
 	}
@@ -403,7 +429,10 @@ func TestBearerTokensAndAnonymousFollowUpstreamsUnion(t *testing.T) {
 			return "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token))
 		}
 		socket := func(protocols ...string) []string {
-			headers := []string{"Upgrade", "websocket", "Connection", "Upgrade", "Sec-Websocket-Version", "13", "Sec-Websocket-Key", "MDEyMzQ1Njc4OWFiY2RlZg=="}
+			headers := []string{
+				"Upgrade", "websocket", "Connection", "Upgrade", "Sec-Websocket-Version", "13", "Sec-Websocket-Key",
+				"MDEyMzQ1Njc4OWFiY2RlZg==",
+			}
 			for _, p := range protocols {
 				headers = append(headers, "Sec-Websocket-Protocol", p)
 			}
@@ -444,36 +473,5 @@ func TestBearerTokensAndAnonymousFollowUpstreamsUnion(t *testing.T) {
 		if code, _ := g.do(g.client(), "GET", "/livez", ""); code != http.StatusOK {
 			t.Errorf("health: %d", code)
 		}
-	}
-}
-
-// TestOthersCanVerifyTokensByDiscovery gets the public keys, as an OpenID client does.
-func TestOthersCanVerifyTokensByDiscovery(t *testing.T) {
-	g := newRig(t, gapless.Authentication{})
-	g.account()
-	found := g.admin("GET", "/.well-known/openid-configuration", "")
-	if found["issuer"] != gapless.DefaultServiceAccountIssuer || found["jwks_uri"] != g.url+"/openid/v1/jwks" {
-		t.Errorf("%v", found)
-	}
-	body, err := json.Marshal(g.admin("GET", "/openid/v1/jwks", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var set jose.JSONWebKeySet
-	if err := json.Unmarshal(body, &set); err != nil || len(set.Keys) != 1 || !set.Keys[0].IsPublic() {
-		t.Fatalf("%s: %v", body, err)
-	}
-	signed, err := jose.ParseSigned(g.token(`{"audiences":["vault"]}`), []jose.SignatureAlgorithm{jose.ES256})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if signed.Signatures[0].Header.KeyID != set.Keys[0].KeyID {
-		t.Error("the token names another key")
-	}
-	if claims, err := signed.Verify(set.Keys[0].Key); err != nil || !bytes.Contains(claims, []byte(`"vault"`)) {
-		t.Errorf("%s: %v", claims, err)
-	}
-	if code, _ := g.do(g.client(), "GET", "/openid/v1/jwks", ""); code != http.StatusUnauthorized {
-		t.Errorf("without credentials: %d", code)
 	}
 }

@@ -54,8 +54,10 @@ func TestLargeBodiesFollowOthersOnAConnection(t *testing.T) {
 		if code, text := s.exchange(t, client, http.MethodGet+" "+maps, ""); code != http.StatusOK {
 			t.Fatalf("%d %s", code, text)
 		}
-		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"a-"},"data":{"a":"` + strings.Repeat("x", 3<<20-1000) + `"}}`
-		if code, text := s.exchange(t, client, http.MethodPost+" "+maps, body); code != http.StatusUnprocessableEntity || !strings.Contains(text, "Too long") {
+		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"a-"},"data":{"a":"` + strings.Repeat("x",
+			3<<20-1000) + `"}}`
+		if code, text := s.exchange(t, client, http.MethodPost+" "+maps, body); code != http.StatusUnprocessableEntity ||
+			!strings.Contains(text, "Too long") {
 			t.Fatalf("%d %.300s", code, text)
 		}
 	}
@@ -69,7 +71,8 @@ func TestServerStartsWithoutItsConversionWebhooks(t *testing.T) {
 	}
 	t.Parallel()
 	const (
-		definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.t.example.com"},"spec":{"group":"t.example.com",
+		definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+			`"metadata":{"name":"foos.t.example.com"},"spec":{"group":"t.example.com",
 "scope":"Cluster","names":{"plural":"foos","kind":"Foo"},"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1:1/"}}},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 		foos = "/apis/t.example.com/v1/foos"
@@ -77,17 +80,21 @@ func TestServerStartsWithoutItsConversionWebhooks(t *testing.T) {
 	dir := t.TempDir()
 	first := launch(t, gapless.Config{DataDir: dir})
 	client := first.web(t)
-	if code, text := first.exchange(t, client, http.MethodPost+" /apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); code != http.StatusCreated {
+	if code, text := first.exchange(t, client, http.MethodPost+" /apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		definition); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, text)
 	}
-	if code, text := first.exchange(t, client, http.MethodPost+" "+foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"}}`); code != http.StatusCreated {
+	if code, text := first.exchange(t, client, http.MethodPost+" "+foos,
+		`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"}}`); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, text)
 	}
 	client.CloseIdleConnections()
 	first.stop()
 	second := launch(t, gapless.Config{DataDir: dir}) // waits until it is ready
 	client = second.web(t)
-	for path, want := range map[string]int{"/readyz": http.StatusOK, foos + "/a": http.StatusOK, "/apis/t.example.com/v2/foos/a": http.StatusInternalServerError} {
+	for path, want := range map[string]int{
+		"/readyz": http.StatusOK, foos + "/a": http.StatusOK, "/apis/t.example.com/v2/foos/a": http.StatusInternalServerError,
+	} {
 		if code, text := second.exchange(t, client, http.MethodGet+" "+path, ""); code != want {
 			t.Errorf("%s: %d %s", path, code, text)
 		}

@@ -82,9 +82,21 @@ func TestEveryRouteRefusesWhoMayNot(t *testing.T) {
 		{"a certificate without roles", named("bob"), false, nil, http.StatusForbidden, self},
 		{"a token without roles", g.client(), false, bearer("secret"), http.StatusForbidden, self},
 		{"a service account", g.client(), false, bearer(g.token("{}")), http.StatusForbidden, account},
-		{"the administrator for a user without roles", g.client(g.own), false, []string{"Impersonate-User", "bob"}, http.StatusForbidden, self},
-		{"a user for the administrator", named("bob"), false, []string{"Impersonate-User", "root", "Impersonate-Group", "system:masters"}, http.StatusForbidden, nothing},
-		{"a front proxy", named("bob"), false, []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters"}, http.StatusForbidden, unknown},
+		{
+			"the administrator for a user without roles", g.client(g.own), false,
+			[]string{"Impersonate-User", "bob"},
+			http.StatusForbidden, self,
+		},
+		{
+			"a user for the administrator", named("bob"), false,
+			[]string{"Impersonate-User", "root", "Impersonate-Group", "system:masters"},
+			http.StatusForbidden, nothing,
+		},
+		{
+			"a front proxy", named("bob"), false,
+			[]string{"X-Remote-User", "root", "X-Remote-Group", "system:masters"},
+			http.StatusForbidden, unknown,
+		},
 		{"a user who may view", named("vera"), false, nil, http.StatusForbidden, views},
 	}
 	send := func(g *rig, c caller, method, path string) (int, map[string]any) {
@@ -122,7 +134,8 @@ func TestEveryRouteRefusesWhoMayNot(t *testing.T) {
 		})
 	}
 	for _, r := range builtin.Catalog().Resources() {
-		if code, answer := g.do(g.client(g.own), http.MethodGet, paths(r)[0], ""); code == http.StatusUnauthorized || code == http.StatusForbidden {
+		if code, answer := g.do(g.client(g.own), http.MethodGet, paths(r)[0], ""); code == http.StatusUnauthorized ||
+			code == http.StatusForbidden {
 			t.Errorf("the administrator: GET %s: %d %v", paths(r)[0], code, answer)
 		}
 	}

@@ -34,8 +34,9 @@ func issue(t *testing.T, issuer *authority, change func(*x509.Certificate)) (tls
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "eve", Organization: []string{"system:masters"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: "eve", Organization: []string{"system:masters"}},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	change(template)
@@ -87,7 +88,9 @@ func writePEM(t *testing.T, path, kind string, ders ...[]byte) {
 // force makes a client send a certificate, whatever the server asks for.
 func force(c *http.Client, cert tls.Certificate) *http.Client {
 	transport, _ := c.Transport.(*http.Transport)
-	transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
+	transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &cert, nil
+	}
 	return c
 }
 
@@ -140,7 +143,8 @@ func TestOnlyValidCertificatesOfTrustedCAsIdentifyCallers(t *testing.T) {
 	}
 	cert, _ := issue(t, further, asIs)
 	_, who := g.whoami(g.client(cert))
-	if id := fmt.Sprint(at(who, "extra", "authentication.kubernetes.io/credential-id")); who["username"] != "eve" || !strings.HasPrefix(id, "[X509SHA256=") {
+	if id := fmt.Sprint(at(who, "extra", "authentication.kubernetes.io/credential-id")); who["username"] != "eve" ||
+		!strings.HasPrefix(id, "[X509SHA256=") {
 		t.Errorf("%v", who)
 	}
 }
@@ -166,7 +170,9 @@ func TestAGivenServingCertificateIsServedForItsNames(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(given.cert)
 	for name, known := range map[string]bool{"api.example.org": true, "localhost": false} {
-		conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "https://"))
+		conn, err := (&tls.Dialer{
+			Config: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12},
+		}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "https://"))
 		if err == nil {
 			_ = conn.Close()
 		}

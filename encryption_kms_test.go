@@ -112,8 +112,9 @@ func TestStartWaitsForTheKeyManagementService(t *testing.T) {
 	})
 
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
-	text := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"+
-		"  providers:\n  - kms: {apiVersion: v2, name: test, endpoint: 'unix://%s'}\n", socket)
+	text := fmt.Sprintf(
+		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"+
+			"  providers:\n  - kms: {apiVersion: v2, name: test, endpoint: 'unix://%s'}\n", socket)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ import (
 // of which encrypts; identity stands for itself.
 func encryption(t *testing.T, path string, mode fs.FileMode, names ...string) {
 	t.Helper()
-	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n"
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: " +
+		"[secrets]\n  providers:\n"
 	for _, name := range names {
 		if name == "identity" {
 			text += "  - identity: {}\n"
@@ -214,7 +215,8 @@ func TestKeysAreRotatedWhileServing(t *testing.T) {
 		t.Error("the secret is not rewritten with the new key")
 	}
 	patch := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
-	if _, err := c.CoreV1().Secrets("default").Patch(t.Context(), "s", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := c.CoreV1().Secrets("default").Patch(t.Context(), "s", types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.stop()

@@ -75,5 +75,7 @@ func (s *Server) asAdministrator(r *http.Request) {
 		}
 		chain = append(chain, parsed)
 	}
-	r.TLS = &tls.ConnectionState{HandshakeComplete: true, PeerCertificates: chain[:1], VerifiedChains: [][]*x509.Certificate{chain}}
+	r.TLS = &tls.ConnectionState{
+		HandshakeComplete: true, PeerCertificates: chain[:1], VerifiedChains: [][]*x509.Certificate{chain},
+	}
 }

@@ -159,7 +159,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("a disk in memory is only for memory mode (Memory)")
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
-		return c, errors.New("automatic reload of the encryption configuration (--encryption-provider-config-automatic-reload): name the file (--encryption-provider-config)")
+		return c, errors.New(
+			"automatic reload of the encryption configuration (--encryption-provider-config-automatic-reload): name the file " +
+				"(--encryption-provider-config)")
 	}
 	if c.Controllers == nil {
 		c.Controllers = []string{"*"}
@@ -176,7 +178,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.AuthorizationMode == AuthorizationAlwaysAllow && c.Authentication.Anonymous {
 		// As upstream: pkg/kubeapiserver/options/authentication.go ApplyAuthorization.
-		c.Logger.Warn("requests without credentials are answered 401: the authorization mode AlwaysAllow would let everybody do everything")
+		c.Logger.Warn(
+			"requests without credentials are answered 401: the authorization mode AlwaysAllow would let everybody do everything")
 		c.Authentication.Anonymous = false
 	}
 	if c.Limits, err = c.Limits.withDefaults(); err != nil {
@@ -204,7 +207,9 @@ func historyBounds(age time.Duration, bytes int64, memory bool) (time.Duration, 
 		}
 	}
 	if bytes > 0 && bytes < MinHistoryBytes {
-		return age, bytes, fmt.Errorf("a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit", bytes, MinHistoryBytes)
+		return age, bytes, fmt.Errorf(
+			"a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit",
+			bytes, MinHistoryBytes)
 	}
 	return age, bytes, nil
 }

@@ -51,13 +51,15 @@ func TestAHangingDiskMakesTheServerNotReady(t *testing.T) {
 	held.Store(true)
 	written := make(chan error, 1)
 	go func() { // ends when the disk goes on
-		_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "waits"}}, metav1.CreateOptions{})
+		_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "waits"}},
+			metav1.CreateOptions{})
 		written <- err
 	}()
 	began := time.Now()
 	until(t, func() bool {
 		code, body := ask(t, web, s.URL()+"/readyz")
-		return code == http.StatusInternalServerError && strings.Contains(body, "[-]storage-writes failed: ") && strings.Contains(body, "the disk has not answered for ")
+		return code == http.StatusInternalServerError && strings.Contains(body, "[-]storage-writes failed: ") &&
+			strings.Contains(body, "the disk has not answered for ")
 	})
 	if took := time.Since(began); took < 2*time.Second {
 		t.Errorf("not ready after %v", took)
@@ -65,7 +67,8 @@ func TestAHangingDiskMakesTheServerNotReady(t *testing.T) {
 	if code, body := ask(t, web, s.URL()+"/livez"); code != http.StatusOK {
 		t.Errorf("livez: %d %s", code, body)
 	}
-	if _, body := ask(t, web, s.URL()+"/metrics"); !strings.Contains(body, "\ngapless_storage_writable 0\n") || !strings.Contains(body, "\ngapless_storage_durable 1\n") {
+	if _, body := ask(t, web, s.URL()+"/metrics"); !strings.Contains(body, "\ngapless_storage_writable 0\n") ||
+		!strings.Contains(body, "\ngapless_storage_durable 1\n") {
 		t.Error("the metrics say that the storage is writable")
 	}
 	if _, err := maps.List(t.Context(), metav1.ListOptions{}); err != nil {

@@ -20,11 +20,26 @@ func TestImpersonationFollowsUpstreamsRules(t *testing.T) {
 		code    int
 	}{
 		{[]string{"Impersonate-User", "bob"}, "bob [system:authenticated] <nil> <nil>", 201},
-		{[]string{"Impersonate-User", "bob", "Impersonate-Group", "a", "Impersonate-Group", "b"}, "bob [a b system:authenticated] <nil> <nil>", 201},
-		{[]string{"Impersonate-User", "bob", "Impersonate-Group", "system:authenticated"}, "bob [system:authenticated] <nil> <nil>", 201},
-		{[]string{"Impersonate-User", "bob", "Impersonate-Uid", "7", "Impersonate-Extra-Acme.com%2fproject", "x"}, "bob [system:authenticated] 7 map[acme.com/project:[x]]", 201},
-		{[]string{"Impersonate-User", "system:serviceaccount:a:b"}, "system:serviceaccount:a:b [system:serviceaccounts system:serviceaccounts:a system:authenticated] <nil> <nil>", 201},
-		{[]string{"Impersonate-User", "system:serviceaccount:a:b", "Impersonate-Group", "x"}, "system:serviceaccount:a:b [x system:authenticated] <nil> <nil>", 201},
+		{
+			[]string{"Impersonate-User", "bob", "Impersonate-Group", "a", "Impersonate-Group", "b"},
+			"bob [a b system:authenticated] <nil> <nil>", 201,
+		},
+		{
+			[]string{"Impersonate-User", "bob", "Impersonate-Group", "system:authenticated"},
+			"bob [system:authenticated] <nil> <nil>", 201,
+		},
+		{
+			[]string{"Impersonate-User", "bob", "Impersonate-Uid", "7", "Impersonate-Extra-Acme.com%2fproject", "x"},
+			"bob [system:authenticated] 7 map[acme.com/project:[x]]", 201,
+		},
+		{
+			[]string{"Impersonate-User", "system:serviceaccount:a:b"},
+			"system:serviceaccount:a:b [system:serviceaccounts system:serviceaccounts:a system:authenticated] <nil> <nil>", 201,
+		},
+		{
+			[]string{"Impersonate-User", "system:serviceaccount:a:b", "Impersonate-Group", "x"},
+			"system:serviceaccount:a:b [x system:authenticated] <nil> <nil>", 201,
+		},
 		{[]string{"Impersonate-User", "bob", "Impersonate-Group", "system:unauthenticated"}, "", 403},
 		{[]string{"Impersonate-User", "system:anonymous"}, "", 403},
 		{[]string{"Impersonate-Group", "system:masters"}, "without impersonating a user name", 400},
@@ -32,7 +47,10 @@ func TestImpersonationFollowsUpstreamsRules(t *testing.T) {
 		{[]string{"Impersonate-Extra-A", "7"}, "without impersonating a user name", 400},
 		{[]string{"Impersonate-User", ""}, "must have one value that is not empty", 400},
 		{[]string{"Impersonate-User", "a", "Impersonate-User", "b"}, "must have one value that is not empty", 400},
-		{[]string{"Impersonate-User", "a", "Impersonate-Uid", "1", "Impersonate-Uid", "2"}, "must have one value that is not empty", 400},
+		{
+			[]string{"Impersonate-User", "a", "Impersonate-Uid", "1", "Impersonate-Uid", "2"},
+			"must have one value that is not empty", 400,
+		},
 		{[]string{"Impersonate-User", "a", "Impersonate-Group", ""}, "names no group", 400},
 		{[]string{"Impersonate-User", "a", "Impersonate-Role", "x"}, "the header Impersonate-Role is not known", 400},
 		{[]string{"Impersonate-User", "a", "Impersonate-Extra-", "x"}, "the header Impersonate-Extra- is not known", 400},
@@ -61,9 +79,12 @@ func TestImpersonationFollowsUpstreamsRules(t *testing.T) {
 func TestWhatIsImpersonatedIsRefusedByName(t *testing.T) {
 	g := newRig(t, gapless.Authentication{TokenAuthFile: tokenFile(t)})
 	for user, want := range map[string]string{
-		"bob":                       `users "bob" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope`,
-		"system:serviceaccount:a:b": `serviceaccounts "b" is forbidden: User "jane" cannot impersonate resource "serviceaccounts" in API group "" in the namespace "a"`,
-		"system:serviceaccount:a":   `users "system:serviceaccount:a" is forbidden: User "jane" cannot impersonate resource "users" in API group "" at the cluster scope`,
+		"bob": `users "bob" is forbidden: User "jane" cannot impersonate resource "users" in API group ` +
+			`"" at the cluster scope`,
+		"system:serviceaccount:a:b": `serviceaccounts "b" is forbidden: User "jane" cannot impersonate resource ` +
+			`"serviceaccounts" in API group "" in the namespace "a"`,
+		"system:serviceaccount:a": `users "system:serviceaccount:a" is forbidden: User "jane" cannot impersonate resource ` +
+			`"users" in API group "" at the cluster scope`,
 	} {
 		code, answer := g.do(g.client(), "GET", "/api/v1/namespaces", "", append(bearer("secret"), "Impersonate-User", user)...)
 		if code != 403 || answer["message"] != want {
@@ -101,7 +122,8 @@ func TestAnImpersonatedUserHasOnlyHisRights(t *testing.T) {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
-	if code, _ := g.do(g.client(g.own), "GET", "/api/v1/namespaces", "", "Impersonate-User", "bob", "Impersonate-Group", "system:masters"); code != 200 {
+	if code, _ := g.do(g.client(g.own), "GET", "/api/v1/namespaces", "", "Impersonate-User", "bob", "Impersonate-Group",
+		"system:masters"); code != 200 {
 		t.Errorf("as an administrator: %d", code)
 	}
 }

@@ -127,7 +127,8 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 		return nil, errors.New("a front proxy needs both a certificate and its key")
 	}
 	if cfg.MirrorSecrets && !cfg.Memory && len(cfg.SecretsKey) != mirror.KeyBytes {
-		return nil, fmt.Errorf("to mirror Secrets to the disk a key of %d bytes is needed to encrypt them, not one of %d", mirror.KeyBytes, len(cfg.SecretsKey))
+		return nil, fmt.Errorf("to mirror Secrets to the disk a key of %d bytes is needed to encrypt them, not one of %d",
+			mirror.KeyBytes, len(cfg.SecretsKey))
 	}
 	if cfg.Shards < 0 || cfg.Shards > 0 && (cfg.Shard < 0 || cfg.Shard >= cfg.Shards) {
 		return nil, fmt.Errorf("shard %d of %d: want one from 0 to the number of shards less one", cfg.Shard, cfg.Shards)
@@ -321,7 +322,8 @@ func (r *Relay) newAccess(ctx context.Context) (*access.Access, error) {
 	of := r.cfg.Access
 	cfg := access.Config{
 		Mode: access.Reviews, Upstream: r.cfg.Upstream, Logger: r.cfg.Logger,
-		Kept: r.kept("decisions"), Allowed: lasting(of.Allowed, access.DefaultCache), Denied: lasting(of.Denied, access.DefaultCache), Stale: lasting(of.Stale, access.DefaultStale),
+		Kept: r.kept("decisions"), Allowed: lasting(of.Allowed, access.DefaultCache),
+		Denied: lasting(of.Denied, access.DefaultCache), Stale: lasting(of.Stale, access.DefaultStale),
 	}
 	if of.Passthrough {
 		cfg.Mode = access.Passthrough
@@ -343,7 +345,8 @@ func (r *Relay) newAccess(ctx context.Context) (*access.Access, error) {
 		case r.clientCA.Known():
 			r.cfg.Logger.WarnContext(ctx, "upstream's CA of client certificates is the one from before", slog.Any("error", err))
 		default:
-			r.cfg.Logger.WarnContext(ctx, "upstream's CA of client certificates is not known yet: only tokens count", slog.Any("error", err))
+			r.cfg.Logger.WarnContext(ctx, "upstream's CA of client certificates is not known yet: only tokens count",
+				slog.Any("error", err))
 		}
 	}
 	cfg.Trusted = r.clientCA.Trusted

@@ -176,18 +176,24 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 				_ = to.Close()
 			}
 		}, refused("resets")},
-		"reads": {gapless.Limits{RequestsInFlight: 17}, func(*testing.T, atRelay) {}, `apiserver_flowcontrol_nominal_limit_seats{priority_level="read"} 17`},
+		"reads": {
+			gapless.Limits{RequestsInFlight: 17},
+			func(*testing.T, atRelay) {},
+			`apiserver_flowcontrol_nominal_limit_seats{priority_level="read"} 17`,
+		},
 		"changes": {gapless.Limits{MutatingRequestsInFlight: 1}, func(t *testing.T, r atRelay) {
 			from, to := io.Pipe()
 			defer func() { _ = to.Close() }()
 			go func() { _, _ = io.WriteString(to, "{") }() // ends with the body
 			go func() {                                    // ends with the body
-				if resp, err := r.as(t, "HTTP/2", "token-jane").send(t, "PUT /api/v1/namespaces/shop/configmaps/a", from); err == nil {
+				if resp, err := r.as(t, "HTTP/2", "token-jane").send(t, "PUT /api/v1/namespaces/shop/configmaps/a",
+					from); err == nil {
 					_ = resp.Body.Close()
 				}
 			}()
 			r.waitFor(t, `apiserver_flowcontrol_current_executing_seats{priority_level="write"}`) // it has its place
-			if code, answer := r.as(t, "HTTP/2", "token-jane").do(t, "DELETE /api/v1/namespaces/shop/configmaps/none", ""); code != http.StatusTooManyRequests {
+			if code, answer := r.as(t, "HTTP/2", "token-jane").do(t, "DELETE /api/v1/namespaces/shop/configmaps/none",
+				""); code != http.StatusTooManyRequests {
 				t.Errorf("a change beyond the limit is answered %d %s", code, answer)
 			}
 		}, refused("in_flight")},
@@ -198,7 +204,8 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = resp.Body.Close() }()
-			if code, answer := r.as(t, "HTTP/2", "token-root").do(t, watch, ""); code != http.StatusTooManyRequests || resp.StatusCode != http.StatusOK {
+			if code, answer := r.as(t, "HTTP/2", "token-root").do(t, watch, ""); code != http.StatusTooManyRequests ||
+				resp.StatusCode != http.StatusOK {
 				t.Errorf("the watches are answered %d and %d %s", resp.StatusCode, code, answer)
 			}
 		}, refused("watches")},
@@ -253,8 +260,10 @@ func TestALargeBodyOfATokenIsNotSlow(t *testing.T) {
 		c := r.as(t, proto, "token-jane")
 		c.Timeout = 30 * time.Second // at the rate of an unknown connection it would take minutes
 		name := strings.ToLower(strings.NewReplacer("/", "-", ".", "-").Replace(proto))
-		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"x":%q}}`, name, strings.Repeat("x", 900_000))
-		code, answer := c.do(t, "POST /api/v1/namespaces/shop/configmaps", body, "User-Agent", "", "Content-Type", "application/json")
+		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"x":%q}}`,
+			name, strings.Repeat("x", 900_000))
+		code, answer := c.do(t, "POST /api/v1/namespaces/shop/configmaps", body, "User-Agent", "", "Content-Type",
+			"application/json")
 		var made metav1.PartialObjectMetadata
 		if err := json.Unmarshal([]byte(answer), &made); err != nil || code != http.StatusCreated {
 			t.Fatalf("%s: %d %.200s", proto, code, answer)
@@ -288,7 +297,10 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: public}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}]
 `)
 	for mode, access := range map[string]gapless.RelayAccess{"reviews": {}, "passthrough": {Passthrough: true}} {
-		r := atRelay{Relay: startRelay(t, gapless.RelayConfig{Upstream: u.RESTConfig(), Memory: true, Access: access}), roots: x509.NewCertPool()}
+		r := atRelay{
+			Relay: startRelay(t, gapless.RelayConfig{Upstream: u.RESTConfig(), Memory: true, Access: access}),
+			roots: x509.NewCertPool(),
+		}
 		r.roots.AppendCertsFromPEM(r.CA())
 		r.roots.AppendCertsFromPEM(u.RESTConfig().CAData)
 		direct := r.client(t, "HTTP/2")
@@ -329,7 +341,9 @@ func TestARelayStopsWithWatchesOpen(t *testing.T) {
 	}
 	u := relaytest.New(t)
 	u.Apply(t, "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: shop}}")
-	cfg := gapless.RelayConfig{Upstream: u.RESTConfig(), Memory: true, Listen: "127.0.0.1:0", Access: gapless.RelayAccess{Passthrough: true}}
+	cfg := gapless.RelayConfig{
+		Upstream: u.RESTConfig(), Memory: true, Listen: "127.0.0.1:0", Access: gapless.RelayAccess{Passthrough: true},
+	}
 	relay, err := gapless.NewRelay(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +369,10 @@ func TestARelayStopsWithWatchesOpen(t *testing.T) {
 	var began time.Time
 	open := 0
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {
-		for _, path := range []string{"/api/v1/namespaces/shop/secrets?watch=1", "/apis/apps/v1/deployments?watch=1", "/api/v1/namespaces/shop/configmaps?watch=1"} {
+		for _, path := range []string{
+			"/api/v1/namespaces/shop/secrets?watch=1", "/apis/apps/v1/deployments?watch=1",
+			"/api/v1/namespaces/shop/configmaps?watch=1",
+		} {
 			resp, err := r.as(t, proto, "token-root").send(t, "GET "+path, nil)
 			if err != nil {
 				t.Fatal(path, err)

@@ -21,13 +21,16 @@ func TestInformerBehindARelayListsOnceWhileUpstreamFails(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	upstream := gaplesstest.New(t)
-	r := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), DataDir: filepath.Join(t.TempDir(), "relay"), Resources: []string{"configmaps"}})
+	r := startRelay(t, gapless.RelayConfig{
+		Upstream: upstream.RESTConfig(), DataDir: filepath.Join(t.TempDir(), "relay"), Resources: []string{"configmaps"},
+	})
 	cfg := through(r, upstream.RESTConfig())
 	waitUntil(t, func() error { // until then requests are passed through
 		_, err := set(t, cfg).RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context())
 		return err
 	})
-	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace("default")))
+	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"),
+		informer.Namespace("default")))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- maps.Run(ctx) }() // ends with ctx
@@ -50,7 +53,8 @@ func TestInformerBehindARelayListsOnceWhileUpstreamFails(t *testing.T) {
 		step.do(t)
 		made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "after-" + step.name}}
 		waitUntil(t, func() error {
-			_, err := set(t, upstream.RESTConfig()).CoreV1().ConfigMaps("default").Create(t.Context(), made, metav1.CreateOptions{})
+			_, err := set(t, upstream.RESTConfig()).CoreV1().ConfigMaps("default").Create(t.Context(), made,
+				metav1.CreateOptions{})
 			return err
 		})
 		waitUntil(t, func() error {

@@ -36,12 +36,16 @@ type outage struct {
 
 func newOutage(t *testing.T) *outage {
 	t.Helper()
-	o := &outage{t: t, upstream: relaytest.New(t), dir: filepath.Join(t.TempDir(), "relay"), certificates: map[string]tls.Certificate{}}
+	o := &outage{
+		t: t, upstream: relaytest.New(t), dir: filepath.Join(t.TempDir(), "relay"), certificates: map[string]tls.Certificate{},
+	}
 	ca, err := yaml.Marshal(corev1.ConfigMap{Data: map[string]string{"client-ca-file": string(o.upstream.RESTConfig().CAData)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.upstream.Apply(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extension-apiserver-authentication, namespace: kube-system}\n"+strings.ReplaceAll(string(ca), "metadata: {}\n", ""))
+	o.upstream.Apply(t,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extension-apiserver-authentication, namespace: kube-system}\n"+
+			strings.ReplaceAll(string(ca), "metadata: {}\n", ""))
 	o.upstream.Apply(t, `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -189,7 +193,8 @@ func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &status); err != nil {
 		t.Fatal(err)
 	}
-	if status.Away == "" || len(status.Resources) != 1 || status.Resources[0].Objects < 2 || status.Resources[0].LastContact.IsZero() {
+	if status.Away == "" || len(status.Resources) != 1 || status.Resources[0].Objects < 2 ||
+		status.Resources[0].LastContact.IsZero() {
 		t.Errorf("the status is %+v, want configmaps, when upstream last answered, and why it does not", status)
 	}
 	o.upstream.Mend()
@@ -212,9 +217,13 @@ func TestServeStaleServesTheMostRecentStateWithAWarning(t *testing.T) {
 	o.want(http.StatusOK, "jane", watch+"&resourceVersion=0")
 	o.cfg.ServeStale = true
 	o.again(func() {})
-	for _, path := range []string{shopMaps, shopMaps + "?limit=500", watch, watch + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"} {
+	for _, path := range []string{
+		shopMaps, shopMaps + "?limit=500", watch,
+		watch + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+	} {
 		got := o.want(http.StatusOK, "jane", path)
-		if w := got.header.Get("Warning"); !strings.HasPrefix(w, "299 - ") || !strings.Contains(w, "seconds old") || got.header.Get("Age") == "" {
+		if w := got.header.Get("Warning"); !strings.HasPrefix(w, "299 - ") || !strings.Contains(w, "seconds old") ||
+			got.header.Get("Age") == "" {
 			t.Errorf("the headers are %v, want a warning that says how old the list is", got.header)
 		}
 		if !strings.Contains(got.body, `"name":"a"`) {

@@ -47,7 +47,10 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 	roots.AppendCertsFromPEM(r.CA())
 	get := func(t *testing.T, c requester, path string) *http.Response {
 		t.Helper()
-		transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: c.certificates}, ForceAttemptHTTP2: true}
+		transport := &http.Transport{
+			TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: c.certificates},
+			ForceAttemptHTTP2: true,
+		}
 		t.Cleanup(transport.CloseIdleConnections)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+path, nil)
 		if err != nil {
@@ -89,11 +92,15 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 		{name: "jane by a token", token: "token-jane", code: http.StatusOK},
 		{name: "jane by a certificate", certificates: []tls.Certificate{upstream.Certificate(t, "jane")}, code: http.StatusOK},
 		{name: "joe by a token", token: "token-joe", code: http.StatusForbidden},
-		{name: "joe by a certificate", certificates: []tls.Certificate{upstream.Certificate(t, "joe")}, code: http.StatusForbidden},
+		{
+			name: "joe by a certificate", certificates: []tls.Certificate{upstream.Certificate(t, "joe")},
+			code: http.StatusForbidden,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			was := passed()
-			upstream.Apply(t, fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: other-%d, namespace: shop}}", i))
+			upstream.Apply(t,
+				fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: other-%d, namespace: shop}}", i))
 			resp := get(t, c, list)
 			defer func() { _ = resp.Body.Close() }()
 			body, err := io.ReadAll(resp.Body)
@@ -109,7 +116,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 				var status gapless.RelayStatus
 				answer := get(t, requester{token: "token-root"}, gapless.RelayStatusPath)
 				defer func() { _ = answer.Body.Close() }()
-				if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || len(status.Resources) != 1 || status.Resources[0].ListsPassed == 0 {
+				if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || len(status.Resources) != 1 ||
+					status.Resources[0].ListsPassed == 0 {
 					t.Errorf("the status is %+v, %v; want lists that were passed on", status, err)
 				}
 			}

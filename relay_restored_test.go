@@ -31,7 +31,8 @@ func thingsServer(t *testing.T) (*listwatchtest.Server, *rest.Config) {
 		case "/apis":
 			_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 		case "/api/v1":
-			_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"things","singularName":"thing","namespaced":true,"kind":"Thing","verbs":["get","list","watch"]}]}`)
+			_, _ = io.WriteString(w,
+				`{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"things","singularName":"thing","namespaced":true,"kind":"Thing","verbs":["get","list","watch"]}]}`)
 		case "/readyz":
 			_, _ = io.WriteString(w, "ok")
 		default:
@@ -49,7 +50,9 @@ func TestAWatchThatWasPassedOnGets410WhenUpstreamWasRestored(t *testing.T) {
 	for i := range 20 {
 		world.Put("a", i)
 	}
-	r := startRelay(t, gapless.RelayConfig{Upstream: cfg, Memory: true, Resources: []string{"things"}, Access: gapless.RelayAccess{Passthrough: true}})
+	r := startRelay(t, gapless.RelayConfig{
+		Upstream: cfg, Memory: true, Resources: []string{"things"}, Access: gapless.RelayAccess{Passthrough: true},
+	})
 	client, err := rest.HTTPClientFor(through(r, &rest.Config{BearerToken: "somebody"}))
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +90,8 @@ func TestAWatchThatWasPassedOnGets410WhenUpstreamWasRestored(t *testing.T) {
 		defer timer.Stop()
 		lines := bufio.NewScanner(resp.Body)
 		if !lines.Scan() || !strings.Contains(lines.Text(), `"1004"`) {
-			t.Fatalf("%s, %s: the watch begins with %q, %v; want the change at 1004", name, resp.Status, lines.Text(), lines.Err())
+			t.Fatalf("%s, %s: the watch begins with %q, %v; want the change at 1004",
+				name, resp.Status, lines.Text(), lines.Err())
 		}
 		watches[name] = lines
 	}

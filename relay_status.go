@@ -65,9 +65,11 @@ func (r *Relay) status() (RelayStatus, error) {
 	open := r.api.Watches()
 	for _, s := range r.relay.Status() {
 		of := RelayResource{
-			Resource: s.Resource, ResourceVersion: s.ResourceVersion, Oldest: s.Oldest, OldestTime: s.OldestTime, Objects: s.Objects,
+			Resource: s.Resource, ResourceVersion: s.ResourceVersion, Oldest: s.Oldest, OldestTime: s.OldestTime,
+			Objects: s.Objects,
 			Readers: s.Readers, ListsServed: s.ListsServed, WatchesResumed: s.WatchesResumed, BytesServed: sent[s.GVR],
-			ListsPassed: s.ListsPassed, Expired: s.Expired, Lists: s.Lists, Watches: s.Watches, LastContact: s.LastContact, Problem: s.Problem,
+			ListsPassed: s.ListsPassed, Expired: s.Expired, Lists: s.Lists, Watches: s.Watches, LastContact: s.LastContact,
+			Problem: s.Problem,
 		}
 		for _, w := range open {
 			if w.Writing && w.Version == s.GVR.Version && w.Resource == s.GVR.GroupResource().String() {

@@ -96,7 +96,9 @@ func TestRelayServesWhatUpstreamAllows(t *testing.T) {
 	alice := upstream.User(t, "alice")
 	reader := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: "default"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "create"}}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "create"}},
+		},
 	}
 	relayed := set(t, through(r, alice)).CoreV1().ConfigMaps("default")
 	if _, err := relayed.List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
@@ -131,7 +133,8 @@ func TestRelayServesWhatUpstreamAllows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err = relayed.List(ctx, metav1.ListOptions{}); err != nil || !slices.ContainsFunc(list.Items, func(o corev1.ConfigMap) bool { return o.UID == made.UID }) {
+	if list, err = relayed.List(ctx, metav1.ListOptions{}); err != nil ||
+		!slices.ContainsFunc(list.Items, func(o corev1.ConfigMap) bool { return o.UID == made.UID }) {
 		t.Errorf("the list after a write through the relay: %v, %v", list, err)
 	}
 	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).ResourceVersion != made.ResourceVersion {
@@ -207,7 +210,8 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	if _, err := relayed.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := relayed.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	<-w.ResultChan()
@@ -217,7 +221,8 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := status.Resources[0]
-		if least := int64(len(first) + len(second) + len("{}")); of.ListsServed != 2 || of.WatchesResumed != 1 || of.Readers != 1 || of.BytesServed < least || of.ListsPassed != 0 {
+		if least := int64(len(first) + len(second) + len("{}")); of.ListsServed != 2 || of.WatchesResumed != 1 ||
+			of.Readers != 1 || of.BytesServed < least || of.ListsPassed != 0 {
 			return fmt.Errorf("the status is %s, want two lists and a watch of more than %d bytes", body, least)
 		}
 		if of.Behind != 0 || of.Lag != 0 {
@@ -226,7 +231,9 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 		return nil
 	})
 	// Everything that is no list or watch of a mirrored resource is upstream's answer.
-	for _, path := range []string{"/version", "/apis", "/api/v1", "/openapi/v2", "/api/v1/namespaces/default", "/apis/none.example.com/v1/things"} {
+	for _, path := range []string{
+		"/version", "/apis", "/api/v1", "/openapi/v2", "/api/v1/namespaces/default", "/apis/none.example.com/v1/things",
+	} {
 		if code, body := get(path); code != http.StatusOK && code != http.StatusNotFound || len(body) == 0 {
 			t.Errorf("GET %s = %d %s", path, code, body)
 		}
@@ -255,10 +262,12 @@ func TestARelayOfARelayServesTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "relay"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := admin.CoreV1().ServiceAccounts("default").Create(ctx,
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "relay"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	token, err := admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "relay", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "relay", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +291,8 @@ func TestARelayOfARelayServesTheSame(t *testing.T) {
 	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).ResourceVersion != made.ResourceVersion {
 		t.Errorf("the watch has %+v, want the new object", e)
 	}
-	if list, err = relayed.List(ctx, metav1.ListOptions{}); err != nil || !slices.ContainsFunc(list.Items, func(o corev1.ConfigMap) bool { return o.UID == made.UID }) {
+	if list, err = relayed.List(ctx, metav1.ListOptions{}); err != nil ||
+		!slices.ContainsFunc(list.Items, func(o corev1.ConfigMap) bool { return o.UID == made.UID }) {
 		t.Errorf("the list after the write: %v, %v", list, err)
 	}
 }
@@ -294,7 +304,9 @@ func TestShardsOfRelaysMirrorDifferentResources(t *testing.T) {
 	upstream := gaplesstest.New(t)
 	seen := map[string]int{}
 	for shard := range 3 {
-		r := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true, Resources: []string{"*"}, Shard: shard, Shards: 3})
+		r := startRelay(t, gapless.RelayConfig{
+			Upstream: upstream.RESTConfig(), Memory: true, Resources: []string{"*"}, Shard: shard, Shards: 3,
+		})
 		client, err := rest.HTTPClientFor(through(r, upstream.RESTConfig()))
 		if err != nil {
 			t.Fatal(err)

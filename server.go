@@ -280,8 +280,9 @@ type parts struct {
 
 func (s *Server) apiConfig(live *kinds.Live, log *revlog.Log, p parts) apiserver.Config {
 	cfg := apiserver.Config{
-		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator, Discovery: p.discovery,
-		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
+		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator,
+		Discovery: p.discovery,
+		Reader:    s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		Checks: append([]apiserver.Check{
 			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use
@@ -396,7 +397,8 @@ func (s *Server) ResourceVersion(ctx context.Context) (kube.ResourceVersion, err
 func (s *Server) compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {
 	done, err := s.registry.Compact(ctx, c)
 	if future, ok := errors.AsType[*kube.TooLargeResourceVersionError](err); ok {
-		return 0, wire.BadRequest("resourceVersion %d is ahead of the current one, %d: nothing was compacted", future.Requested, future.Current)
+		return 0, wire.BadRequest("resourceVersion %d is ahead of the current one, %d: nothing was compacted",
+			future.Requested, future.Current)
 	}
 	return done, err
 }

@@ -80,13 +80,19 @@ func TestFailedStartLeavesNoFiles(t *testing.T) {
 		change  func(*gapless.Config)
 		want    string
 	}{
-		"address in use":       {change: func(c *gapless.Config) { c.Listen = taken.Addr().String() }, want: "in use by another program"},
-		"impossible base":      {change: func(c *gapless.Config) { c.ResourceVersionBase = 1<<63 - 1 }, want: "base revision"},
-		"negative base":        {change: func(c *gapless.Config) { c.ResourceVersionBase = -1 }, want: "base revision"},
-		"foreign directory":    {prepare: func(dir string) { write(dir, "thesis.tex", "…") }, want: "thesis.tex"},
-		"foreign file in log":  {prepare: func(dir string) { write(dir, "log/notes.txt", "…") }, want: "notes.txt"},
-		"a broken CA":          {prepare: func(dir string) { write(dir, "pki/ca.crt", "…"); write(dir, "pki/ca.key", "…") }, want: "ca.crt"},
-		"kubeconfig, a folder": {prepare: func(dir string) { write(dir, "kubeconfig/x", "…"); write(dir, "pki/x", "…") }, want: "kubeconfig"},
+		"address in use": {
+			change: func(c *gapless.Config) { c.Listen = taken.Addr().String() }, want: "in use by another program",
+		},
+		"impossible base":     {change: func(c *gapless.Config) { c.ResourceVersionBase = 1<<63 - 1 }, want: "base revision"},
+		"negative base":       {change: func(c *gapless.Config) { c.ResourceVersionBase = -1 }, want: "base revision"},
+		"foreign directory":   {prepare: func(dir string) { write(dir, "thesis.tex", "…") }, want: "thesis.tex"},
+		"foreign file in log": {prepare: func(dir string) { write(dir, "log/notes.txt", "…") }, want: "notes.txt"},
+		"a broken CA": {
+			prepare: func(dir string) { write(dir, "pki/ca.crt", "…"); write(dir, "pki/ca.key", "…") }, want: "ca.crt",
+		},
+		"kubeconfig, a folder": {
+			prepare: func(dir string) { write(dir, "kubeconfig/x", "…"); write(dir, "pki/x", "…") }, want: "kubeconfig",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -172,7 +178,8 @@ func TestOtherUsersMayNotReadKeysOrWriteData(t *testing.T) {
 		if c.refused != (err != nil) || err != nil && !strings.Contains(err.Error(), c.fix+path) {
 			t.Errorf("%s with mode %04o: %v, want refused: %v with %q", path, c.mode, err, c.refused, c.fix+path)
 		}
-		if warned := strings.Contains(logged.String(), "the group can read or write"); warned != (c.warn != "") || !strings.Contains(logged.String(), c.warn) {
+		if warned := strings.Contains(logged.String(), "the group can read or write"); warned != (c.warn != "") ||
+			!strings.Contains(logged.String(), c.warn) {
 			t.Errorf("%s with mode %04o: logged %s", path, c.mode, logged.String())
 		}
 		if err := os.Chmod(path, c.usual); err != nil {
@@ -188,7 +195,9 @@ func TestClientKeyHasTheConfiguredAlgorithm(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	t.Parallel()
-	if _, err := gapless.New(gapless.Config{Memory: true, ClientKeyAlgorithm: "dsa"}); err == nil || !strings.Contains(err.Error(), "want ecdsa or rsa") {
+	if _, err := gapless.New(gapless.Config{
+		Memory: true, ClientKeyAlgorithm: "dsa",
+	}); err == nil || !strings.Contains(err.Error(), "want ecdsa or rsa") {
 		t.Errorf("an unknown algorithm: %v", err)
 	}
 	dir := t.TempDir()

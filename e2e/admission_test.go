@@ -67,15 +67,19 @@ func TestWebhooksAreAskedAboutWritesOfClients(t *testing.T) {
 	effects := admissionregistrationv1.SideEffectClassNone
 	rules := []admissionregistrationv1.RuleWithOperations{{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "configmaps"}},
+		Rule: admissionregistrationv1.Rule{
+			APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods", "configmaps"},
+		},
 	}}
 	ctx := t.Context()
-	if _, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "sidecars"},
-		Webhooks: []admissionregistrationv1.MutatingWebhook{{
-			Name: "sidecars.example.com", ClientConfig: client, Rules: rules, SideEffects: &effects, AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{}); err != nil {
+	if _, err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx,
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "sidecars"},
+			Webhooks: []admissionregistrationv1.MutatingWebhook{{
+				Name: "sidecars.example.com", ClientConfig: client, Rules: rules, SideEffects: &effects,
+				AdmissionReviewVersions: []string{"v1"},
+			}},
+		}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// The configuration holds for the next request.
@@ -96,7 +100,8 @@ func TestWebhooksAreAskedAboutWritesOfClients(t *testing.T) {
 	if err == nil || err.Error() != `admission webhook "sidecars.example.com" denied the request: it is bad` {
 		t.Errorf("%v", err)
 	}
-	if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, "sidecars", metav1.DeleteOptions{}); err != nil {
+	if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, "sidecars",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.CoreV1().ConfigMaps("default").Create(ctx, bad, metav1.CreateOptions{}); err != nil {

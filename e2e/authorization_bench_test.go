@@ -15,7 +15,8 @@ func BenchmarkAuthorization(b *testing.B) {
 		s, as := launchWithUsers(b, gapless.Config{AuthorizationMode: mode})
 		admin, jane := s.caller(b, http2), as("jane", "group1", "group2")
 		for i := range 500 {
-			admin.grant("", fmt.Sprintf("r%d", i), `[{"apiGroups":[""],"resources":["secrets","pods"],"verbs":["get","list"]}]`, users(fmt.Sprintf("u%d", i)))
+			admin.grant("", fmt.Sprintf("r%d", i), `[{"apiGroups":[""],"resources":["secrets","pods"],"verbs":["get","list"]}]`,
+				users(fmt.Sprintf("u%d", i)))
 		}
 		admin.grant("default", "r", `[{"apiGroups":[""],"resources":["configmaps"],"verbs":["*"]}]`, users("jane"))
 		const path = "/api/v1/namespaces/default/configmaps"

@@ -19,9 +19,11 @@ func (c *caller) grant(namespace, name, rules, subjects string) {
 	if namespace != "" {
 		base, kind, plural = rbacPath+"/namespaces/"+namespace, "Role", "role"
 	}
-	c.must(http.StatusCreated, http.MethodPost, base+"/"+plural+"s", fmt.Sprintf(`{"metadata":{"name":%q},"rules":%s}`, name, rules))
+	c.must(http.StatusCreated, http.MethodPost, base+"/"+plural+"s",
+		fmt.Sprintf(`{"metadata":{"name":%q},"rules":%s}`, name, rules))
 	c.must(http.StatusCreated, http.MethodPost, base+"/"+plural+"bindings", fmt.Sprintf(
-		`{"metadata":{"name":%q},"subjects":%s,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":%q,"name":%q}}`, name, subjects, kind, name))
+		`{"metadata":{"name":%q},"subjects":%s,"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":%q,"name":%q}}`,
+		name, subjects, kind, name))
 }
 
 func users(names ...string) string {
@@ -45,7 +47,8 @@ func TestRolesSayWhatUsersMayDo(t *testing.T) {
 	s, as := launchWithUsers(t, gapless.Config{})
 	admin, jane, viewer := s.caller(t, http2), as("jane"), as("mary", "watchers")
 	admin.namespace("shop")
-	admin.grant("shop", "r", `[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","update","patch"],"resourceNames":["a","b"]},
+	admin.grant("shop", "r",
+		`[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","update","patch"],"resourceNames":["a","b"]},
 		{"apiGroups":[""],"resources":["configmaps"],"verbs":["list"],"resourceNames":["a"]},{"apiGroups":["coordination.k8s.io"],"resources":["leases"],"verbs":["update","patch"]},
 		{"apiGroups":[""],"resources":["namespaces"],"verbs":["get"]}]`, users("jane"))
 	admin.grant("", "w", `[{"apiGroups":["*"],"resources":["pods","*/scale"],"verbs":["list","watch","deletecollection"]}]`,
@@ -59,31 +62,46 @@ func TestRolesSayWhatUsersMayDo(t *testing.T) {
 	jane.must(http.StatusNotFound, http.MethodGet, maps+"/b", "")
 	jane.refused(`configmaps "c" is forbidden: User "jane" cannot get resource "configmaps"`+in, http.MethodGet, maps+"/c", "")
 	jane.refused(`configmaps is forbidden: User "jane" cannot list resource "configmaps"`+in, http.MethodGet, maps, "")
-	jane.refused(`configmaps is forbidden: User "jane" cannot watch resource "configmaps"`+in, http.MethodGet, maps+"?watch=1", "")
-	jane.refused(`configmaps "b" is forbidden: User "jane" cannot list resource "configmaps"`+in, http.MethodGet, maps+"?fieldSelector=metadata.name%3Db", "")
-	jane.refused(`configmaps is forbidden: User "jane" cannot deletecollection resource "configmaps"`+in, http.MethodDelete, maps, "")
-	jane.refused(`configmaps is forbidden: User "jane" cannot create resource "configmaps"`+in, http.MethodPost, maps, `{"metadata":{"name":"a"}}`)
-	jane.refused(`namespaces "default" is forbidden: User "jane" cannot get resource "namespaces" in API group "" in the namespace "default"`,
+	jane.refused(`configmaps is forbidden: User "jane" cannot watch resource "configmaps"`+in, http.MethodGet, maps+"?watch=1",
+		"")
+	jane.refused(`configmaps "b" is forbidden: User "jane" cannot list resource "configmaps"`+in, http.MethodGet,
+		maps+"?fieldSelector=metadata.name%3Db", "")
+	jane.refused(`configmaps is forbidden: User "jane" cannot deletecollection resource "configmaps"`+in, http.MethodDelete, maps,
+		"")
+	jane.refused(`configmaps is forbidden: User "jane" cannot create resource "configmaps"`+in, http.MethodPost, maps,
+		`{"metadata":{"name":"a"}}`)
+	jane.refused(
+		`namespaces "default" is forbidden: User "jane" cannot get resource "namespaces" in API group "" in the `+
+			`namespace "default"`,
 		http.MethodGet, "/api/v1/namespaces/default", "")
-	jane.refused(`nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope`, http.MethodGet, "/api/v1/nodes", "")
+	jane.refused(`nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope`,
+		http.MethodGet, "/api/v1/nodes", "")
 
 	viewer.must(http.StatusOK, http.MethodGet, "/api/v1/pods", "")
 	viewer.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/shop/pods", "")
-	viewer.refused(`deployments.apps "x" is forbidden: User "mary" cannot get resource "deployments/scale" in API group "apps" in the namespace "shop"`,
+	viewer.refused(
+		`deployments.apps "x" is forbidden: User "mary" cannot get resource "deployments/scale" in API group "apps" in `+
+			`the namespace "shop"`,
 		http.MethodGet, "/apis/apps/v1/namespaces/shop/deployments/x/scale", "")
 	// Who may not ask does not learn what is served, nor how.
-	viewer.refused(`widgets.example.org is forbidden: User "mary" cannot list resource "widgets" in API group "example.org" at the cluster scope`,
+	viewer.refused(
+		`widgets.example.org is forbidden: User "mary" cannot list resource "widgets" in API group "example.org" `+
+			`at the cluster scope`,
 		http.MethodGet, "/apis/example.org/v1/widgets", "")
-	viewer.refused(`pods is forbidden: User "mary" cannot update resource "pods" in API group "" at the cluster scope`, http.MethodPut, "/api/v1/pods", "{}")
+	viewer.refused(`pods is forbidden: User "mary" cannot update resource "pods" in API group "" at the cluster scope`,
+		http.MethodPut, "/api/v1/pods", "{}")
 
 	// An update or an apply that creates needs the verb create.
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/l"
-	const text = `leases.coordination.k8s.io "l" is forbidden: User "jane" cannot create resource "leases" in API group "coordination.k8s.io" in the namespace "shop"`
+	const text = `leases.coordination.k8s.io "l" is forbidden: User "jane" cannot create resource "leases" in API group ` +
+		`"coordination.k8s.io" in the namespace "shop"`
 	jane.refused(text, http.MethodPut, lease, `{"metadata":{"name":"l"}}`)
-	jane.refused(text, http.MethodPatch, lease+"?fieldManager=m", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"}}`,
+	jane.refused(text, http.MethodPatch, lease+"?fieldManager=m",
+		`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"}}`,
 		"Content-Type: application/apply-patch+yaml")
 	admin.must(http.StatusCreated, http.MethodPost, strings.TrimSuffix(lease, "/l"), `{"metadata":{"name":"l"}}`)
-	jane.must(http.StatusOK, http.MethodPatch, lease, `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type: application/merge-patch+json")
+	jane.must(http.StatusOK, http.MethodPatch, lease, `{"metadata":{"labels":{"a":"b"}}}`,
+		"Content-Type: application/merge-patch+json")
 }
 
 func TestPathsAreAuthorized(t *testing.T) {
@@ -93,7 +111,10 @@ func TestPathsAreAuthorized(t *testing.T) {
 	t.Parallel()
 	_, as := launchWithUsers(t, gapless.Config{})
 	jane, monitor := as("jane"), as("prometheus", "system:monitoring")
-	for _, path := range []string{"/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/openapi/v2", "/openapi/v3", "/version", "/livez", "/readyz", "/healthz"} {
+	for _, path := range []string{
+		"/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/openapi/v2", "/openapi/v3", "/version", "/livez", "/readyz",
+		"/healthz",
+	} {
 		if r := jane.do(http.MethodGet, path, ""); r.code != http.StatusOK {
 			t.Errorf("GET %s gives %d: %s", path, r.code, r.body)
 		}
@@ -128,7 +149,8 @@ func TestAChangedRoleHoldsForTheNextRequest(t *testing.T) {
 		if i%2 == 1 {
 			rules, code = `[]`, http.StatusForbidden
 		}
-		admin.must(http.StatusOK, http.MethodPatch, rbacPath+"/namespaces/default/roles/r", `{"rules":`+rules+`}`, "Content-Type: application/merge-patch+json")
+		admin.must(http.StatusOK, http.MethodPatch, rbacPath+"/namespaces/default/roles/r", `{"rules":`+rules+`}`,
+			"Content-Type: application/merge-patch+json")
 		jane.must(code, http.MethodGet, "/api/v1/namespaces/default/secrets", "")
 	}
 	admin.must(http.StatusOK, http.MethodPatch, rbacPath+"/namespaces/default/roles/r",
@@ -153,8 +175,11 @@ func TestAggregatedRolesFollowNewRoles(t *testing.T) {
 			return jane.do(http.MethodGet, "/apis/storage.k8s.io/v1/storageclasses", "").code == code
 		}
 	}
-	until(t, "view is aggregated", time.Minute, func() bool { return jane.do(http.MethodGet, "/api/v1/pods", "").code == http.StatusOK })
-	admin.must(http.StatusCreated, http.MethodPost, rbacPath+"/clusterroles", `{"metadata":{"name":"mine","labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},
+	until(t, "view is aggregated", time.Minute, func() bool {
+		return jane.do(http.MethodGet, "/api/v1/pods", "").code == http.StatusOK
+	})
+	admin.must(http.StatusCreated, http.MethodPost, rbacPath+"/clusterroles",
+		`{"metadata":{"name":"mine","labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},
 		"rules":[{"apiGroups":["storage.k8s.io"],"resources":["storageclasses"],"verbs":["list"]}]}`)
 	until(t, "view has the new rule", time.Minute, may(http.StatusOK))
 	admin.must(http.StatusOK, http.MethodDelete, rbacPath+"/clusterroles/mine", "")

@@ -111,7 +111,8 @@ func TestBadInputGetsStatusAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http2)
-	w.moments["token"] = url.QueryEscape(c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?limit=1", "").text("metadata", "continue"))
+	w.moments["token"] = url.QueryEscape(c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?limit=1", "").text("metadata",
+		"continue"))
 	before := string(c.do(http.MethodGet, allConfigMaps, "").body)
 	for group, inputs := range map[string][]badInput{
 		"query": badQueries(), "path": badPaths(), "method": badMethods(), "header": badHeaders(),
@@ -153,7 +154,10 @@ func TestInvalidHTTPOnlyClosesItsConnection(t *testing.T) {
 		"length":            {"POST /version HTTP/1.1\r\nHost: a\r\nContent-Length: many\r\n\r\n", http.StatusBadRequest},
 		"negative length":   {"POST /version HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", http.StatusBadRequest},
 		"transfer encoding": {"POST /version HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", http.StatusNotImplemented},
-		"large header":      {"GET /version HTTP/1.1\r\nHost: a\r\nX-A: " + strings.Repeat("a", 2<<20) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
+		"large header": {
+			"GET /version HTTP/1.1\r\nHost: a\r\nX-A: " + strings.Repeat("a", 2<<20) + "\r\n\r\n",
+			http.StatusRequestHeaderFieldsTooLarge,
+		},
 		"escape":            {"GET /api/v1/%zz HTTP/1.1\r\nHost: a\r\n\r\n", http.StatusBadRequest},
 		"NUL in the path":   {"GET /api/v1/\x00 HTTP/1.1\r\nHost: a\r\n\r\n", http.StatusBadRequest},
 		"space in the path": {"GET /api/v1/a b HTTP/1.1\r\nHost: a\r\n\r\n", http.StatusBadRequest},
@@ -248,7 +252,8 @@ func TestAnonymousClientsSeeOnlyHealthAndVersion(t *testing.T) {
 			t.Errorf("%s gives a stranger %d: %s", target, r.code, r.body)
 		}
 		if code == http.StatusUnauthorized {
-			if s := r.tree(t); s.text("kind") != "Status" || s.text("reason") != "Unauthorized" || s.text("message") != "Unauthorized" {
+			if s := r.tree(t); s.text("kind") != "Status" || s.text("reason") != "Unauthorized" ||
+				s.text("message") != "Unauthorized" {
 				t.Errorf("%s: %s", target, r.body)
 			}
 		}
@@ -281,27 +286,112 @@ func TestInvalidCustomResourcesGetStatus(t *testing.T) {
 	}
 	const js = "application/json"
 	for _, in := range []badInput{
-		{name: "no kind", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","metadata":{"name":"t"}}`, js), code: 400, reason: "BadRequest", message: "the object provided is unrecognized"},
-		{name: "truncated", request: with("POST", foos, `{"apiVersion":"t.exa`, js), code: 400, reason: "BadRequest", message: "the object provided is unrecognized"},
+		{
+			name: "no kind", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","metadata":{"name":"t"}}`, js),
+			code: 400, reason: "BadRequest", message: "the object provided is unrecognized",
+		},
+		{
+			name: "truncated", request: with("POST", foos, `{"apiVersion":"t.exa`, js), code: 400, reason: "BadRequest",
+			message: "the object provided is unrecognized",
+		},
 		{name: "null", request: with("POST", foos, `null`, js), code: 400, reason: "BadRequest", message: ""},
-		{name: "other kind", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"t"}}`, js), code: 422, reason: "Invalid", message: `kind: Invalid value: "Bar": must be Foo`},
-		{name: "other version", request: with("POST", foos, `{"apiVersion":"t.example.com/v2","kind":"Foo","metadata":{"name":"t"}}`, js), code: 400, reason: "BadRequest", message: "the API version in the data (t.example.com/v2) does not match the expected API version (t.example.com/v1)"},
-		{name: "other type", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":{"a":7}}`, js), code: 422, reason: "Invalid", message: "spec.a"},
-		{name: "huge number", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":{"a":1e999}}`, js), code: 400, reason: "BadRequest", message: ""},
-		{name: "metadata", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":7}`, js), code: 400, reason: "BadRequest", message: ""},
-		{name: "deep", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":`+strings.Repeat(`{"a":`, 50_000)+"1"+strings.Repeat("}", 50_001), js), code: 400, reason: "BadRequest", message: ""},
-		{name: "unknown field", request: with("POST", foos+"?fieldValidation=Strict", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":{"zz":7}}`, js), code: 400, reason: "BadRequest", message: `unknown field "spec.zz"`},
-		{name: "protobuf", request: with("POST", foos, "k8s\x00", "application/vnd.kubernetes.protobuf"), code: 415, reason: "UnsupportedMediaType", message: ""},
-		{name: "strategic patch", request: with("PATCH", foos+"/f", `{}`, "application/strategic-merge-patch+json"), code: 415, reason: "UnsupportedMediaType", message: "application/merge-patch+json"},
-		{name: "patch to another type", request: with("PATCH", foos+"/f", `{"spec":{"a":7}}`, "application/merge-patch+json"), code: 422, reason: "Invalid", message: "spec.a"},
-		{name: "update without a resource version", request: with("PUT", foos+"/f", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f"}}`, js), code: 422, reason: "Invalid", message: "metadata.resourceVersion: Invalid value: 0: must be specified for an update"},
-		{name: "stale update", request: with("PUT", foos+"/f", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f","resourceVersion":"7"}}`, js), code: 409, reason: "Conflict", message: "the object has been modified"},
-		{name: "update of another", request: with("PUT", foos+"/f", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"g","resourceVersion":"7"}}`, js), code: 400, reason: "BadRequest", message: "the name of the object (g) does not match the name on the URL (f)"},
-		{name: "update of nothing", request: with("PUT", foos+"/g", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"g","resourceVersion":"7"}}`, js), code: 404, reason: "NotFound", message: `foos.t.example.com "g" not found`},
-		{name: "unknown field label", request: request("GET", foos+"?fieldSelector=spec.zz%3D1", ""), code: 400, reason: "BadRequest", message: "field label not supported: spec.zz"},
-		{name: "definition of nothing", request: with("POST", definitions, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"x"}}`, js), code: 422, reason: "Invalid", message: "spec"},
-		{name: "definition of another name", request: with("POST", definitions, strings.Replace(definitionBody(false, false, false), `"foos.t.example.com"`, `"bars.t.example.com"`, 1), js), code: 422, reason: "Invalid", message: "metadata.name"},
-		{name: "definition without its storage", request: with("PATCH", definitions+"/foos.t.example.com", `[{"op":"replace","path":"/spec/versions/0/storage","value":false}]`, "application/json-patch+json"), code: 422, reason: "Invalid", message: "spec.versions"},
+		{
+			name:    "other kind",
+			request: with("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"t"}}`, js), code: 422,
+			reason: "Invalid", message: `kind: Invalid value: "Bar": must be Foo`,
+		},
+		{
+			name:    "other version",
+			request: with("POST", foos, `{"apiVersion":"t.example.com/v2","kind":"Foo","metadata":{"name":"t"}}`, js), code: 400,
+			reason:  "BadRequest",
+			message: "the API version in the data (t.example.com/v2) does not match the expected API version (t.example.com/v1)",
+		},
+		{
+			name: "other type",
+			request: with("POST",
+				foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":{"a":7}}`, js), code: 422,
+			reason: "Invalid", message: "spec.a",
+		},
+		{
+			name: "huge number",
+			request: with("POST",
+				foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":{"a":1e999}}`, js), code: 400,
+			reason: "BadRequest", message: "",
+		},
+		{
+			name: "metadata", request: with("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":7}`, js),
+			code: 400, reason: "BadRequest", message: "",
+		},
+		{
+			name: "deep",
+			request: with("POST", foos,
+				`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":`+strings.Repeat(`{"a":`,
+					50_000)+"1"+strings.Repeat("}", 50_001), js), code: 400, reason: "BadRequest", message: "",
+		},
+		{
+			name: "unknown field",
+			request: with("POST", foos+"?fieldValidation=Strict",
+				`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"t"},"spec":{"zz":7}}`, js), code: 400,
+			reason: "BadRequest", message: `unknown field "spec.zz"`,
+		},
+		{
+			name: "protobuf", request: with("POST", foos, "k8s\x00", "application/vnd.kubernetes.protobuf"), code: 415,
+			reason: "UnsupportedMediaType", message: "",
+		},
+		{
+			name: "strategic patch", request: with("PATCH", foos+"/f", `{}`, "application/strategic-merge-patch+json"), code: 415,
+			reason: "UnsupportedMediaType", message: "application/merge-patch+json",
+		},
+		{
+			name: "patch to another type", request: with("PATCH", foos+"/f", `{"spec":{"a":7}}`, "application/merge-patch+json"),
+			code: 422, reason: "Invalid", message: "spec.a",
+		},
+		{
+			name:    "update without a resource version",
+			request: with("PUT", foos+"/f", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f"}}`, js),
+			code:    422, reason: "Invalid",
+			message: "metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+		},
+		{
+			name: "stale update",
+			request: with("PUT", foos+"/f",
+				`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f","resourceVersion":"7"}}`, js), code: 409,
+			reason: "Conflict", message: "the object has been modified",
+		},
+		{
+			name: "update of another",
+			request: with("PUT", foos+"/f",
+				`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"g","resourceVersion":"7"}}`, js), code: 400,
+			reason: "BadRequest", message: "the name of the object (g) does not match the name on the URL (f)",
+		},
+		{
+			name: "update of nothing",
+			request: with("PUT", foos+"/g",
+				`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"g","resourceVersion":"7"}}`, js), code: 404,
+			reason: "NotFound", message: `foos.t.example.com "g" not found`,
+		},
+		{
+			name: "unknown field label", request: request("GET", foos+"?fieldSelector=spec.zz%3D1", ""), code: 400,
+			reason: "BadRequest", message: "field label not supported: spec.zz",
+		},
+		{
+			name: "definition of nothing",
+			request: with("POST", definitions,
+				`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"x"}}`, js),
+			code: 422, reason: "Invalid", message: "spec",
+		},
+		{
+			name: "definition of another name",
+			request: with("POST", definitions,
+				strings.Replace(definitionBody(false, false, false), `"foos.t.example.com"`, `"bars.t.example.com"`, 1), js),
+			code: 422, reason: "Invalid", message: "metadata.name",
+		},
+		{
+			name: "definition without its storage",
+			request: with("PATCH", definitions+"/foos.t.example.com",
+				`[{"op":"replace","path":"/spec/versions/0/storage","value":false}]`, "application/json-patch+json"), code: 422,
+			reason: "Invalid", message: "spec.versions",
+		},
 	} {
 		t.Run(in.name, func(t *testing.T) {
 			bytes := w.in(in.request)
@@ -319,15 +409,18 @@ func TestUnservedPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	l := launch(t, gapless.Config{})
 	for target, text := range map[string]string{
-		"/api/v1/namespaces/default/unicorns": "unicorns is not served in v1", "/apis/nobody.example.com/v1/things": "the API group nobody.example.com is not served",
-		configMaps + "/a/status": "configmaps/status is not served in v1", "/api/v1/namespaces/default/namespaces": "namespaces are in no namespace", "/api/v9/configmaps": "v9 is not served",
+		"/api/v1/namespaces/default/unicorns":   "unicorns is not served in v1",
+		"/apis/nobody.example.com/v1/things":    "the API group nobody.example.com is not served",
+		configMaps + "/a/status":                "configmaps/status is not served in v1",
+		"/api/v1/namespaces/default/namespaces": "namespaces are in no namespace", "/api/v9/configmaps": "v9 is not served",
 		"/nowhere": `"paths"`, "/livez/nothing": "404 page not found",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPut} {
 			if method == http.MethodPut && !strings.HasPrefix(target, "/api") {
 				continue
 			}
-			if r := l.send(t, method, request(method, target, "")); r.code != http.StatusNotFound || !strings.Contains(string(r.body), text) {
+			if r := l.send(t, method, request(method, target, "")); r.code != http.StatusNotFound ||
+				!strings.Contains(string(r.body), text) {
 				t.Errorf("%s %s gives %d: %s", method, target, r.code, r.body)
 			}
 		}
@@ -342,19 +435,23 @@ func TestUnusualBodiesAreAcceptedAsUpstreamDoes(t *testing.T) {
 	if o := r.tree(t); r.code != http.StatusCreated || o.text("data", "x") != "2" || o.text("kind") != "ConfigMap" {
 		t.Errorf("a field twice gives %d: %s", r.code, r.body)
 	}
-	if got := fmt.Sprint(r.header.Values("Warning")); got != `[299 - "duplicate field \"data.x\"" 299 - "unknown field \"zz\""]` && got != `[299 - "unknown field \"zz\"" 299 - "duplicate field \"data.x\""]` {
+	if got := fmt.Sprint(
+		r.header.Values("Warning")); got != `[299 - "duplicate field \"data.x\"" 299 - "unknown field \"zz\""]` &&
+		got != `[299 - "unknown field \"zz\"" 299 - "duplicate field \"data.x\""]` {
 		t.Errorf("warnings are %s", got)
 	}
 	r = l.send(t, http.MethodPost, post("{\"metadata\":{\"name\":\"b\"},\"data\":{\"x\":\"\xff\xfe\"}}"))
 	if o := r.tree(t); r.code != http.StatusCreated || o.text("data", "x") != "\ufffd\ufffd" {
 		t.Errorf("broken runes give %d: %s", r.code, r.body)
 	}
-	r = l.send(t, http.MethodPost, request(http.MethodPost, configMaps, "", "Content-Type: application/json", "Transfer-Encoding: chunked")+
-		fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(configMapBody("c", "1")), configMapBody("c", "1")))
+	r = l.send(t, http.MethodPost,
+		request(http.MethodPost, configMaps, "", "Content-Type: application/json", "Transfer-Encoding: chunked")+
+			fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(configMapBody("c", "1")), configMapBody("c", "1")))
 	if r.code != http.StatusCreated {
 		t.Errorf("a body in chunks gives %d: %s", r.code, r.body)
 	}
-	r = l.send(t, http.MethodPatch, request(http.MethodPatch, configMaps+"/c", "null", "Content-Type: application/json-patch+json"))
+	r = l.send(t, http.MethodPatch,
+		request(http.MethodPatch, configMaps+"/c", "null", "Content-Type: application/json-patch+json"))
 	if r.code != http.StatusOK {
 		t.Errorf("no steps at all give %d: %s", r.code, r.body)
 	}

@@ -34,7 +34,8 @@ func TestServerCreatesConfiguredBootstrapObjects(t *testing.T) {
 				// The endpoints are where the server listens.
 				r := call.do(http.MethodGet, "/api/v1/namespaces/default/endpoints/kubernetes", "")
 				_, port, _ := strings.Cut(strings.TrimPrefix(s.URL(), "https://"), ":")
-				if !strings.Contains(string(r.body), fmt.Sprintf(`"addresses":[{"ip":"127.0.0.1"}],"ports":[{"name":"https","port":%s,`, port)) {
+				if !strings.Contains(string(r.body),
+					fmt.Sprintf(`"addresses":[{"ip":"127.0.0.1"}],"ports":[{"name":"https","port":%s,`, port)) {
 					t.Errorf("the server is at %s, and the endpoints are %s", s.URL(), r.body)
 				}
 			}
@@ -48,7 +49,9 @@ func TestServerCreatesConfiguredBootstrapObjects(t *testing.T) {
 			}
 			call.namespace("shop")
 			w := call.watch("/api/v1/namespaces/shop/configmaps?watch=1")
-			if frame := w.next(); frame.String() == "" || !strings.Contains(string(call.do(http.MethodGet, "/api/v1/namespaces/shop/configmaps/kube-root-ca.crt", "").body), pemOf(s.RESTConfig())) {
+			if frame := w.next(); frame.String() == "" ||
+				!strings.Contains(string(call.do(http.MethodGet, "/api/v1/namespaces/shop/configmaps/kube-root-ca.crt", "").body),
+					pemOf(s.RESTConfig())) {
 				t.Errorf("a new namespace has %s, which is not the server's certificate", frame)
 			}
 		})

@@ -42,7 +42,9 @@ func (c *counters) increment(ctx context.Context, name string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":%q},"data":{"x":"%d"}}`, name, o.rv(), n+1)
+		body := fmt.Sprintf(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":%q},"data":{"x":"%d"}}`,
+			name, o.rv(), n+1)
 		r, err = c.caller.try(ctx, http.MethodPut, path, body)
 		switch {
 		case err != nil:

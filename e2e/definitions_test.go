@@ -22,7 +22,8 @@ const (
 // definitionOf is a definition of a kind of t.example.com with a schema.
 func definitionOf(kind, schema string) string {
 	plural := strings.ToLower(kind) + "s"
-	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%s.t.example.com"},
+	return fmt.Sprintf(
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%s.t.example.com"},
 		"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"%s","kind":"%s"},
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":%s}}]}}`, plural, plural, kind, schema)
 }
@@ -33,7 +34,8 @@ func useDefinition(t *testing.T, c *caller, kind string) (plural string) {
 	c.must(http.StatusCreated, http.MethodPost, memoryDefinitions, definitionOf(kind, ruledSchema))
 	plural = strings.ToLower(kind) + "s"
 	at := memoryObjects + plural
-	c.must(http.StatusCreated, http.MethodPost, at, fmt.Sprintf(`{"apiVersion":"t.example.com/v1","kind":%q,"metadata":{"name":"a"},"spec":{"n":1}}`, kind))
+	c.must(http.StatusCreated, http.MethodPost, at,
+		fmt.Sprintf(`{"apiVersion":"t.example.com/v1","kind":%q,"metadata":{"name":"a"},"spec":{"n":1}}`, kind))
 	c.must(http.StatusOK, http.MethodPatch, at+"/a", `{"spec":{"n":2}}`, "Content-Type: application/merge-patch+json")
 	c.must(http.StatusOK, http.MethodGet, at+"/a", "")
 	c.must(http.StatusOK, http.MethodGet, at, "")
@@ -42,8 +44,10 @@ func useDefinition(t *testing.T, c *caller, kind string) (plural string) {
 }
 
 // ruledSchema has a default, a pattern and two rules.
-const ruledSchema = `{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","minimum":0},"s":{"type":"string","default":"x","pattern":"^[a-z]+$"}},
-	"x-kubernetes-validations":[{"rule":"self.n < 1000","message":"too many"},{"rule":"!has(oldSelf.n) || self.n >= oldSelf.n","message":"only upwards"}]}}}`
+const ruledSchema = `{"type":"object","properties":{"spec":{"type":"object","properties":{"n":{"type":"integer","minimum":0},` +
+	`"s":{"type":"string","default":"x","pattern":"^[a-z]+$"}},
+	"x-kubernetes-validations":[{"rule":"self.n < 1000","message":"too many"},{"rule":"!has(oldSelf.n) || self.n >= oldSelf.n",` +
+	`"message":"only upwards"}]}}}`
 
 func TestMetricsOfADeletedDefinitionAreRemoved(t *testing.T) {
 	if testing.Short() {
@@ -93,7 +97,8 @@ func TestIdleDefinitionNeedsLittleMemory(t *testing.T) {
 		use := func(i int) {
 			kind := fmt.Sprintf("Kept%d", i)
 			at := memoryObjects + strings.ToLower(kind) + "s"
-			object := fmt.Sprintf(`{"apiVersion":"t.example.com/v1","kind":%q,"metadata":{"name":"a"},"spec":{"n":1,"s":"y"}}`, kind)
+			object := fmt.Sprintf(`{"apiVersion":"t.example.com/v1","kind":%q,"metadata":{"name":"a"},"spec":{"n":1,"s":"y"}}`,
+				kind)
 			do("POST", memoryDefinitions, "application/json", definitionOf(kind, ruledSchema))
 			do("POST", at, "application/json", object)
 			do("PATCH", at+"/a", "application/merge-patch+json", `{"spec":{"n":2}}`)

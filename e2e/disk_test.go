@@ -43,7 +43,9 @@ func TestFailedSyncRefusesWritesAndServesReads(t *testing.T) {
 			refusedWrites(t, c, "input/output error")
 			fs.fail(nil) // what the disk says from now on is not to be trusted
 			refusedWrites(t, c, "restart")
-			for path, want := range map[string]int{"/livez": 500, "/readyz": 500, "/livez/storage-durable": 500, "/readyz/storage-writes": 500, "/livez/etcd": 200} {
+			for path, want := range map[string]int{
+				"/livez": 500, "/readyz": 500, "/livez/storage-durable": 500, "/readyz/storage-writes": 500, "/livez/etcd": 200,
+			} {
 				if r := c.do(http.MethodGet, path, ""); r.code != want {
 					t.Errorf("%s: %d %s, want %d", path, r.code, r.body, want)
 				}
@@ -83,7 +85,9 @@ func TestWritesResumeAfterTransientDiskErrors(t *testing.T) {
 	before := string(c.do(http.MethodGet, configMaps, "").body)
 	health := func(livez, readyz, writes int) {
 		t.Helper()
-		for path, want := range map[string]int{"/livez": livez, "/readyz": readyz, "/readyz/storage-writes": writes, "/readyz/storage-durable": 200} {
+		for path, want := range map[string]int{
+			"/livez": livez, "/readyz": readyz, "/readyz/storage-writes": writes, "/readyz/storage-durable": 200,
+		} {
 			if r := c.do(http.MethodGet, path, ""); r.code != want {
 				t.Errorf("%s: %d %s, want %d", path, r.code, r.body, want)
 			}
@@ -124,7 +128,8 @@ func refusedWrites(t *testing.T, c *caller, why string) {
 	for _, w := range writesToFail() {
 		r := c.do(w[0], w[1], w[2], w[3:]...)
 		status := r.tree(t)
-		if r.code != http.StatusInternalServerError || status.text("reason") != "InternalError" || !strings.Contains(status.text("message"), why) {
+		if r.code != http.StatusInternalServerError || status.text("reason") != "InternalError" ||
+			!strings.Contains(status.text("message"), why) {
 			t.Errorf("%s %s: %d %s, want 500 with %q", w[0], w[1], r.code, r.body, why)
 		}
 	}

@@ -17,13 +17,18 @@ import (
 // why reads the causes of a 410, as a client does.
 func (x tree) why(t testing.TB) *kube.ExpiredError {
 	t.Helper()
-	s := metav1.Status{Status: x.text("status"), Reason: metav1.StatusReason(x.text("reason")), Code: http.StatusGone, Details: &metav1.StatusDetails{}}
+	s := metav1.Status{
+		Status: x.text("status"), Reason: metav1.StatusReason(x.text("reason")), Code: http.StatusGone,
+		Details: &metav1.StatusDetails{},
+	}
 	for i := 0; x.at("details", "causes", fmt.Sprint(i)) != nil; i++ {
 		at := func(name string) string { return x.text("details", "causes", fmt.Sprint(i), name) }
 		if at("field") != "resourceVersion" {
 			t.Errorf("cause %s is about %q", at("reason"), at("field"))
 		}
-		s.Details.Causes = append(s.Details.Causes, metav1.StatusCause{Type: metav1.CauseType(at("reason")), Message: at("message")})
+		s.Details.Causes = append(s.Details.Causes, metav1.StatusCause{
+			Type: metav1.CauseType(at("reason")), Message: at("message"),
+		})
 	}
 	e := kube.WhyExpired(&errors.StatusError{ErrStatus: s})
 	if e == nil {

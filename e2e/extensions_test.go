@@ -16,7 +16,9 @@ import (
 func TestAFutureWatchEndsAsOfAnotherHistory(t *testing.T) {
 	t.Parallel()
 	l := launch(t, gapless.Config{})
-	for proto, query := range map[protocol]string{http1: "&allowWatchBookmarks=true", http2: "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"} {
+	for proto, query := range map[protocol]string{
+		http1: "&allowWatchBookmarks=true", http2: "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+	} {
 		t.Run(string(proto), func(t *testing.T) {
 			t.Parallel()
 			c := l.caller(t, proto)
@@ -27,8 +29,10 @@ func TestAFutureWatchEndsAsOfAnotherHistory(t *testing.T) {
 			future := fmt.Sprint(number(t, rv) + 1000)
 			s := c.watch(path + query + "&resourceVersion=" + future)
 			f := s.next()
-			if f.String() != "ERROR 410 Expired" || !strings.HasPrefix(f.object.text("message"), "too old resource version: "+future+" (") ||
-				f.object.text("details", "causes", "2", "reason") != "RemovedBy" || f.object.text("details", "causes", "2", "message") != "Replaced" {
+			if f.String() != "ERROR 410 Expired" ||
+				!strings.HasPrefix(f.object.text("message"), "too old resource version: "+future+" (") ||
+				f.object.text("details", "causes", "2", "reason") != "RemovedBy" ||
+				f.object.text("details", "causes", "2", "message") != "Replaced" {
 				t.Errorf("%q: %v", query, f)
 			}
 			s.end("")
@@ -48,7 +52,9 @@ func TestBookmarksFollowTheRequestedInterval(t *testing.T) {
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http2)
-	often := c.watch(configMaps + "?watch=1&timeoutSeconds=5&allowWatchBookmarks=true&bookmarkIntervalSeconds=1&resourceVersion=" + w.moments["d"])
+	often := c.watch(
+		configMaps + "?watch=1&timeoutSeconds=5&allowWatchBookmarks=true&bookmarkIntervalSeconds=1&resourceVersion=" +
+			w.moments["d"])
 	never := c.watch(configMaps + "?watch=1&timeoutSeconds=5&bookmarkIntervalSeconds=1&resourceVersion=" + w.moments["d"])
 	frames, err := often.rest()
 	if err != nil {
@@ -101,14 +107,16 @@ func TestDeltaHasTheChangesAndIsMarked(t *testing.T) {
 				}
 			}
 			end := got[len(got)-1]
-			if frames := words(got[:len(got)-1]); frames != w.in(row.frames) || end.String() != "END@"+now || end.deltaSince() != w.in(since) {
+			if frames := words(got[:len(got)-1]); frames != w.in(row.frames) || end.String() != "END@"+now ||
+				end.deltaSince() != w.in(since) {
 				t.Errorf("%s shows %s and %v, want %s and a delta to %s", w.in(row.query), frames, end, w.in(row.frames), now)
 			}
 			s.close()
 		}
 		// Metadata only, and what follows the delta.
 		s := c.watch(w.in(configMaps+delta+"{gone}"), "Accept: application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
-		if got := s.next(); got.String() != "MODIFIED default/b@"+now || got.object.text("kind") != "PartialObjectMetadata" || got.object.at("data") != nil {
+		if got := s.next(); got.String() != "MODIFIED default/b@"+now || got.object.text("kind") != "PartialObjectMetadata" ||
+			got.object.at("data") != nil {
 			t.Errorf("the delta of metadata begins with %v", got)
 		}
 		if end := s.next(); end.String() != "END@"+now || end.deltaSince() != w.moments["gone"] {
@@ -130,7 +138,9 @@ func TestDeltaFallsBackToTheWholeState(t *testing.T) {
 			s := c.watch(allConfigMaps + delta + rv)
 			frames := []frame{s.next(), s.next(), s.next(), s.next()}
 			if rv == "1" {
-				if got := words(frames); got != w.in("ADDED default/a@{a}, ADDED default/b@{b2}, ADDED default-b/d@{d}, END@{d}") || frames[3].deltaSince() != "1" {
+				if got := words(
+					frames); got != w.in("ADDED default/a@{a}, ADDED default/b@{b2}, ADDED default-b/d@{d}, END@{d}") ||
+					frames[3].deltaSince() != "1" {
 					t.Errorf("since 1: %s, %v", got, frames[3])
 				}
 				continue
@@ -172,7 +182,8 @@ func TestExtensionsRefuseInvalidOptions(t *testing.T) {
 		invalid("gaplessDelta=true", "gaplessDelta is forbidden for list"),
 		invalid("watch=1&gaplessDelta=true"+marks+"&resourceVersion={a}", "gaplessDelta requires sendInitialEvents=true"),
 		invalid("watch=1&gaplessDelta=true&resourceVersion={a}"+initial, "gaplessDelta requires allowWatchBookmarks=true"),
-		invalid("watch=1&gaplessDelta=true"+marks+"&resourceVersion={a}&sendInitialEvents=true", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+		invalid("watch=1&gaplessDelta=true"+marks+"&resourceVersion={a}&sendInitialEvents=true",
+			"sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
 		bad("watch=1&gaplessDelta=true"+marks+initial+"&resourceVersion=-1", "invalid resource version"),
 	} {
 		checkStatus(t, w, row, c.do(http.MethodGet, allConfigMaps+"?"+w.in(row.query), ""))
@@ -180,7 +191,8 @@ func TestExtensionsRefuseInvalidOptions(t *testing.T) {
 	if r := c.do(http.MethodGet, configMaps+"?bookmarkIntervalSeconds=soon", ""); r.code != http.StatusOK {
 		t.Errorf("a list, of which it says nothing: %d %s", r.code, r.body)
 	}
-	checkStatus(t, w, invalid("", "gaplessDelta is forbidden for list"), c.do(http.MethodDelete, configMaps+"?"+url.Values{"gaplessDelta": {"1"}}.Encode(), ""))
+	checkStatus(t, w, invalid("", "gaplessDelta is forbidden for list"),
+		c.do(http.MethodDelete, configMaps+"?"+url.Values{"gaplessDelta": {"1"}}.Encode(), ""))
 	if got := c.must(http.StatusOK, http.MethodGet, configMaps, "").keys(); got != "default/a default/b" {
 		t.Errorf("what was refused has deleted: %s are left", got)
 	}
@@ -191,7 +203,8 @@ func TestShardsOfACollectionAreListedAndWatched(t *testing.T) {
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http1)
-	const lower, upper = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')", "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
+	const lower, upper = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')",
+		"shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
 	for i := range 20 {
 		c.create("default", fmt.Sprintf("n%02d", i), "1")
 	}
@@ -209,8 +222,13 @@ func TestShardsOfACollectionAreListedAndWatched(t *testing.T) {
 			}
 			in[key] = selector
 		}
-		for name, accept := range map[string]string{"objects": "Accept: application/json", "table": acceptTable, "metadata": "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
-			if got := c.must(http.StatusOK, http.MethodGet, configMaps+query+"&limit=1", "", accept); got.text("metadata", "shardInfo", "selector") != selector || got.at("metadata", "remainingItemCount") != nil {
+		for name, accept := range map[string]string{
+			"objects": "Accept: application/json", "table": acceptTable,
+			"metadata": "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+		} {
+			if got := c.must(http.StatusOK, http.MethodGet, configMaps+query+"&limit=1", "",
+				accept); got.text("metadata", "shardInfo", "selector") != selector ||
+				got.at("metadata", "remainingItemCount") != nil {
 				t.Errorf("%s: metadata %v", name, got.at("metadata"))
 			}
 		}

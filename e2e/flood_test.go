@@ -67,7 +67,8 @@ func hostileKinds(rv string) []hostileKind {
 	return []hostileKind{
 		{"HTTP/1.1 watches without a reader", 40, sendTLS("http/1.1", get+"\r\n", sendAll)},
 		{"WebSocket watches without a reader", 20, sendTLS("http/1.1", get+
-			"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", sendAll)},
+			"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+
+			"dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", sendAll)},
 		{"HTTP/2 watches without a reader", 10, sendTLS("h2", http2Get(floodWatch+rv), sendAll)},
 		{"idle connections", 10, func(ctx context.Context, f *flooder) error {
 			_, err := f.dial(ctx)
@@ -81,7 +82,11 @@ func hostileKinds(rv string) []hostileKind {
 			return err
 		}},
 		{"headers sent byte by byte", 5, sendTLS("http/1.1", "GET /api HTTP/1.1\r\nHost: x\r\nX-Slow: ", bytewise)},
-		{"bodies sent byte by byte", 5, sendTLS("http/1.1", "POST /api/v1/namespaces/flood/configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{", bytewise)},
+		{
+			"bodies sent byte by byte", 5,
+			sendTLS("http/1.1",
+				"POST /api/v1/namespaces/flood/configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{", bytewise),
+		},
 	}
 }
 
@@ -252,7 +257,8 @@ func (c *bystanders) percentiles(phase int32) string {
 		return "nothing"
 	}
 	slices.Sort(took)
-	return fmt.Sprintf("p50 %v, p99 %v of %d events", took[len(took)/2].Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond), len(took))
+	return fmt.Sprintf("p50 %v, p99 %v of %d events",
+		took[len(took)/2].Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond), len(took))
 }
 
 // TestConnectionFloodNeedsBoundedMemoryAndLosesNoEvent opens connections that never read,
@@ -311,7 +317,8 @@ func TestConnectionFloodNeedsBoundedMemoryAndLosesNoEvent(t *testing.T) {
 	peak := p.status("VmHWM")
 	t.Logf("while %d connections fill up: %s", size, c.percentiles(1))
 	t.Logf("while they are held: %d MB, %s", held>>10, c.percentiles(2))
-	t.Logf("at most %d MB: %d KB for each of them; the kernel keeps %d MB, at most %d KB for one", peak>>10, (peak-base)/size, all>>20, most>>10)
+	t.Logf("at most %d MB: %d KB for each of them; the kernel keeps %d MB, at most %d KB for one",
+		peak>>10, (peak-base)/size, all>>20, most>>10)
 	if bound := base + size*floodBound + floodRest; peak > bound {
 		t.Errorf("the server needed %d KB, more than %d", peak, bound)
 	}
@@ -330,7 +337,8 @@ func TestConnectionFloodNeedsBoundedMemoryAndLosesNoEvent(t *testing.T) {
 func watching(by *caller) int {
 	by.t.Helper()
 	open := 0
-	for _, found := range regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{.* (\d+)$`).FindAllSubmatch(by.do(http.MethodGet, "/metrics", "").body, -1) {
+	for _, found := range regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{.* (\d+)$`).FindAllSubmatch(
+		by.do(http.MethodGet, "/metrics", "").body, -1) {
 		n, err := strconv.Atoi(string(found[1]))
 		if err != nil {
 			by.t.Fatal(err)

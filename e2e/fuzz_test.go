@@ -124,7 +124,8 @@ func checkFailure(t *testing.T, code int, value tree) {
 	if code < http.StatusBadRequest || code == http.StatusNotFound && value["paths"] != nil {
 		return
 	}
-	if got, _ := value.at("code").(float64); value.text("kind") != "Status" || value.text("status") != "Failure" || int(got) != code || value.text("message") == "" {
+	if got, _ := value.at("code").(float64); value.text("kind") != "Status" || value.text("status") != "Failure" ||
+		int(got) != code || value.text("message") == "" {
 		t.Errorf("%d is answered with %v", code, value)
 	}
 }
@@ -136,24 +137,53 @@ func FuzzRequest(f *testing.F) {
 	for _, seed := range []struct{ method, target, kind, accept, body string }{
 		{"GET", "/api/v1/configmaps?limit=1&resourceVersion=0", "", "", ""},
 		{"GET", configMaps + "?watch=1&allowWatchBookmarks=true&labelSelector=x", "", js + ";stream=watch", ""},
-		{"GET", configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=1000000001", "", "", ""},
+		{
+			"GET", configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=1000000001",
+			"", "", "",
+		},
 		{"GET", configMaps + delta + "1000000001&bookmarkIntervalSeconds=1&timeoutSeconds=1", "", "", ""},
-		{"GET", configMaps + "?shardSelector=shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')&limit=1", "", "", ""},
-		{"GET", configMaps + "?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTAwMDAwMDAwNSwic3RhcnQiOiJhXHUwMDAwIn0&limit=3", "", "", ""},
-		{"GET", configMaps + "?fieldSelector=metadata.name%3Da,metadata.namespace!%3Db&timeoutSeconds=1", "", strings.TrimPrefix(acceptTable, "Accept: "), ""},
+		{
+			"GET",
+			configMaps + "?shardSelector=shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')&limit=1", "",
+			"", "",
+		},
+		{
+			"GET", configMaps + "?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTAwMDAwMDAwNSwic3RhcnQiOiJhXHUwMDAwIn0&limit=3",
+			"", "", "",
+		},
+		{
+			"GET", configMaps + "?fieldSelector=metadata.name%3Da,metadata.namespace!%3Db&timeoutSeconds=1", "",
+			strings.TrimPrefix(acceptTable, "Accept: "), "",
+		},
 		{"POST", configMaps, js, "application/yaml", configMapBody("b", "1")},
-		{"POST", configMaps + "?dryRun=All&fieldValidation=Strict", "application/yaml", "", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  generateName: a-\n"},
-		{"POST", configMaps, "application/vnd.kubernetes.protobuf", "", "k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x05\n\x03\n\x01b"},
+		{
+			"POST", configMaps + "?dryRun=All&fieldValidation=Strict", "application/yaml", "",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  generateName: a-\n",
+		},
+		{
+			"POST", configMaps, "application/vnd.kubernetes.protobuf", "",
+			"k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x05\n\x03\n\x01b",
+		},
 		{"PUT", configMaps + "/a", js, "", configMapBody("a", "2")},
 		{"PATCH", configMaps + "/a", merge, "", `{"metadata":{"labels":{"x":null}}}`},
 		{"PATCH", configMaps + "/a", "application/json-patch+json", "", `[{"op":"copy","from":"/data","path":"/data/x"}]`},
-		{"PATCH", configMaps + "/a", "application/strategic-merge-patch+json", "", `{"$patch":"replace","data":{"$retainKeys":["x"]}}`},
+		{
+			"PATCH", configMaps + "/a", "application/strategic-merge-patch+json", "",
+			`{"$patch":"replace","data":{"$retainKeys":["x"]}}`,
+		},
 		{"DELETE", configMaps + "/a?propagationPolicy=Foreground&gracePeriodSeconds=0", js, "", `{"preconditions":{"uid":"x"}}`},
 		{"DELETE", configMaps + "?labelSelector=x%3D1", "", "", ""},
 		{"POST", definitions, js, "", definitionBody(true, true, true)},
-		{"PATCH", definitions + "/foos.t.example.com", merge, "", `{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-validations":[{"rule":"self.a == 1"}]}}}]}}`},
+		{
+			"PATCH", definitions + "/foos.t.example.com", merge, "",
+			`{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",` +
+				`"x-kubernetes-validations":[{"rule":"self.a == 1"}]}}}]}}`,
+		},
 		{"PATCH", foos + "/f", merge, "", `{"spec":{"a":"2"},"metadata":{"finalizers":["a/b"]}}`},
-		{"POST", "/api/v1/namespaces/default/pods", js, "", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`},
+		{
+			"POST", "/api/v1/namespaces/default/pods", js, "",
+			`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`,
+		},
 		{"PUT", "/apis/apps/v1/namespaces/default/deployments/d/scale", js, "", `{"spec":{"replicas":3}}`},
 		{"GET", "/apis", "", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", ""},
 		{"GET", "/readyz?verbose&exclude=etcd", "", "", ""},

@@ -43,7 +43,10 @@ func observe(c *caller, meanwhile func()) phase {
 	var mu sync.Mutex // guards took
 	var wg sync.WaitGroup
 	read := func() [3]float64 {
-		return [3]float64{c.metric(c.t, "process_cpu_seconds_total"), c.metric(c.t, "gapless_storage_groups_total"), c.metric(c.t, "gapless_history_head_resource_version")}
+		return [3]float64{
+			c.metric(c.t, "process_cpu_seconds_total"), c.metric(c.t, "gapless_storage_groups_total"),
+			c.metric(c.t, "gapless_history_head_resource_version"),
+		}
 	}
 	began, before := time.Now(), read()
 	for i := range 4 {

@@ -29,7 +29,8 @@ func toCollect(c *caller) {
 // witness writes an object that is not collected. It is long, so that it does not fit into
 // what is left of a segment.
 func witness(c *caller) reply {
-	body := fmt.Sprintf(`{"metadata":{"name":"witness"},"data":{"x":%q,"at":"%d"}}`, strings.Repeat("x", 16<<10), time.Now().UnixNano())
+	body := fmt.Sprintf(`{"metadata":{"name":"witness"},"data":{"x":%q,"at":"%d"}}`,
+		strings.Repeat("x", 16<<10), time.Now().UnixNano())
 	return c.do(http.MethodPut, "/api/v1/namespaces/kube-system/configmaps/witness", body)
 }
 
@@ -96,7 +97,9 @@ func TestControllersGoOnAfterAShortage(t *testing.T) {
 				})
 			}
 			until(t, "writes are refused", time.Minute, func() bool { return witness(c).code == http.StatusServiceUnavailable })
-			health(c, map[string]int{"/livez": 200, "/readyz": 500, "/readyz/storage-writes": 500, "/readyz/storage-durable": 200})
+			health(c, map[string]int{
+				"/livez": 200, "/readyz": 500, "/readyz/storage-writes": 500, "/readyz/storage-durable": 200,
+			})
 			for range 100 {
 				if r := witness(c); r.code != http.StatusServiceUnavailable {
 					t.Fatalf("a write meanwhile is answered by %d %s", r.code, r.body)
@@ -105,7 +108,9 @@ func TestControllersGoOnAfterAShortage(t *testing.T) {
 			oneTryEach(t, a)
 			fs.fail(nil)
 			collected(c)
-			until(t, "the server is ready", time.Minute, func() bool { return c.do(http.MethodGet, "/readyz", "").code == http.StatusOK })
+			until(t, "the server is ready", time.Minute, func() bool {
+				return c.do(http.MethodGet, "/readyz", "").code == http.StatusOK
+			})
 			if err := a.stop(); err != nil {
 				t.Errorf("stop: %v", err)
 			}
@@ -132,7 +137,9 @@ func TestControllersGoOnAfterAFailedSync(t *testing.T) {
 				return a.log.Durable() != nil
 			})
 			fs.fail(nil) // what the disk says from now on is not to be trusted
-			health(c, map[string]int{"/livez": 500, "/readyz": 500, "/livez/storage-durable": 500, "/readyz/storage-writes": 500, "/livez/etcd": 200})
+			health(c, map[string]int{
+				"/livez": 500, "/readyz": 500, "/livez/storage-durable": 500, "/readyz/storage-writes": 500, "/livez/etcd": 200,
+			})
 			before := c.must(http.StatusOK, http.MethodGet, configMaps, "").rv()
 			if r := witness(c); r.code != http.StatusInternalServerError || !strings.Contains(string(r.body), "restart") {
 				t.Errorf("a write is answered by %d %s", r.code, r.body)

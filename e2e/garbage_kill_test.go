@@ -29,7 +29,8 @@ func TestControllersGoOnAfterAKill(t *testing.T) {
 		c.delete(configMaps+"/owner", "propagationPolicy="+policy)
 		c.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/doomed", "")
 		until(t, "the collection has begun", time.Minute, func() bool {
-			return c.metric(t, "gapless_garbage_collector_deletions_total")+c.metric(t, "gapless_garbage_collector_releases_total") > 0
+			return c.metric(t, "gapless_garbage_collector_deletions_total")+c.metric(t,
+				"gapless_garbage_collector_releases_total") > 0
 		})
 		c.http.CloseIdleConnections()
 		p.kill()

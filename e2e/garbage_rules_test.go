@@ -34,7 +34,8 @@ func TestOwnersOfOtherNamespacesCountAsMissing(t *testing.T) {
 	c.owned("default", "d", "", reference(a, true))
 	c.gone(configMaps + "/d")
 	c.present("/api/v1/namespaces/other/configmaps/a")
-	want := fmt.Sprintf(`d: ownerRef [v1/ConfigMap, namespace: default, name: a, uid: %s] does not exist in namespace "default"`, a.text("metadata", "uid"))
+	want := fmt.Sprintf(`d: ownerRef [v1/ConfigMap, namespace: default, name: a, uid: %s] does not exist in namespace "default"`,
+		a.text("metadata", "uid"))
 	if got := c.invalidOwners("default"); got != want {
 		t.Errorf("the Events are %q, want %q", got, want)
 	}
@@ -45,7 +46,9 @@ func TestClusterScopedObjectsAndTheirOwners(t *testing.T) {
 	c := launch(t, gapless.Config{Bootstrap: gapless.BootstrapNone}).caller(t, http1)
 	role := func(name string, refs ...string) tree {
 		return c.must(http.StatusCreated, http.MethodPost, clusterRoles,
-			fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q,"ownerReferences":[%s]}}`, name, strings.Join(refs, ",")))
+			fmt.Sprintf(
+				`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q,`+
+					`"ownerReferences":[%s]}}`, name, strings.Join(refs, ",")))
 	}
 	top := role("top")
 	role("middle", reference(top, true))
@@ -62,7 +65,9 @@ func TestClusterScopedObjectsAndTheirOwners(t *testing.T) {
 	// Nor is one whose namespaced owner exists; that one is reported.
 	b := c.create("default", "b", "1")
 	role("wrong-too", reference(b, true))
-	until(t, "the Event is there", time.Minute, func() bool { return strings.HasPrefix(c.invalidOwners("default"), "wrong-too: ") })
+	until(t, "the Event is there", time.Minute, func() bool {
+		return strings.HasPrefix(c.invalidOwners("default"), "wrong-too: ")
+	})
 	c.present(clusterRoles + "/wrong-too")
 }
 
@@ -70,8 +75,11 @@ func TestOwnersOfUnknownKindsKeepAnObjectUntilTheKindIsKnown(t *testing.T) {
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	a := c.create("default", "a", "1")
-	for name, apiVersion := range map[string]string{"d": "t.example.com/v1", "e": "t.example.com/v2", "f": "other.example.com/v1"} {
-		c.owned("default", name, "", fmt.Sprintf(`{"apiVersion":%q,"kind":"Foo","name":"x","uid":"1"}`, apiVersion), reference(a, true))
+	for name, apiVersion := range map[string]string{
+		"d": "t.example.com/v1", "e": "t.example.com/v2", "f": "other.example.com/v1",
+	} {
+		c.owned("default",
+			name, "", fmt.Sprintf(`{"apiVersion":%q,"kind":"Foo","name":"x","uid":"1"}`, apiVersion), reference(a, true))
 	}
 	c.delete(configMaps+"/a", "")
 	c.settled("round")
@@ -126,7 +134,9 @@ func TestJobsAndReplicationControllersOrphanByDefault(t *testing.T) {
 		pod         = `{"metadata":{"labels":{"a":"b"}},"spec":{"restartPolicy":%q,"containers":[{"name":"c","image":"i"}]}}`
 	)
 	job := fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j"},"spec":{"template":`+pod+`}}`, "Never")
-	rc := fmt.Sprintf(`{"apiVersion":"v1","kind":"ReplicationController","metadata":{"name":"r"},"spec":{"selector":{"a":"b"},"template":`+pod+`}}`, "Always")
+	rc := fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"ReplicationController","metadata":{"name":"r"},"spec":{"selector":{"a":"b"},"template":`+pod+
+			`}}`, "Always")
 	for _, test := range []struct {
 		at, name, body string
 		warns          bool
@@ -134,7 +144,8 @@ func TestJobsAndReplicationControllersOrphanByDefault(t *testing.T) {
 		owner := c.must(http.StatusCreated, http.MethodPost, test.at, test.body)
 		c.owned("default", "d", "", reference(owner, true))
 		r := c.do(http.MethodDelete, test.at+"/"+test.name, "")
-		if finalizers(r.tree(t)) != "orphan" || strings.Contains(r.header.Get("Warning"), "child pods are preserved by default") != test.warns {
+		if finalizers(r.tree(t)) != "orphan" ||
+			strings.Contains(r.header.Get("Warning"), "child pods are preserved by default") != test.warns {
 			t.Errorf("%s: %s %s", test.at, r.header, r.body)
 		}
 		c.gone(test.at + "/" + test.name)
@@ -155,7 +166,8 @@ func TestPolicyOfADeletionCanBeChanged(t *testing.T) {
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	a := c.create("default", "a", "1")
 	c.owned("default", "d", "x.io/hold", reference(a, true))
-	if answer := c.delete(configMaps+"/a", "propagationPolicy=Foreground&dryRun=All"); finalizers(answer) != "foregroundDeletion" {
+	if answer := c.delete(configMaps+"/a",
+		"propagationPolicy=Foreground&dryRun=All"); finalizers(answer) != "foregroundDeletion" {
 		t.Errorf("a dry run is answered by %v", answer)
 	}
 	c.present(configMaps + "/a")

@@ -218,7 +218,9 @@ func TestWithoutCollectorObjectsWaitForAnotherProgram(t *testing.T) {
 	if r := c.do(http.MethodGet, "/metrics", ""); strings.Contains(string(r.body), "garbage_collector") {
 		t.Error("there are metrics of a collector that does not run")
 	}
-	if _, err := gapless.New(gapless.Config{Memory: true, Controllers: []string{"-garbage"}}); err == nil || !strings.Contains(err.Error(), gapless.GarbageCollectorController) {
+	if _, err := gapless.New(gapless.Config{
+		Memory: true, Controllers: []string{"-garbage"},
+	}); err == nil || !strings.Contains(err.Error(), gapless.GarbageCollectorController) {
 		t.Errorf("an unknown controller: %v", err)
 	}
 }
@@ -235,6 +237,8 @@ func TestWithoutNamespaceControllerContentStays(t *testing.T) {
 	c.remove("n", "a")
 	ns := c.must(http.StatusOK, http.MethodGet, "/api/v1/namespaces/n", "")
 	c.must(http.StatusOK, http.MethodPut, "/api/v1/namespaces/n/finalize",
-		fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n","resourceVersion":%q},"spec":{"finalizers":[]}}`, ns.rv()))
+		fmt.Sprintf(
+			`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n","resourceVersion":%q},"spec":{"finalizers":[]}}`,
+			ns.rv()))
 	c.gone("/api/v1/namespaces/n")
 }

@@ -195,7 +195,8 @@ func number(t testing.TB, rv string) int64 {
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
 func configMapBody(name, x string) string {
-	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"x":%q}},"data":{"x":%q}}`, name, x, x)
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"x":%q}},"data":{"x":%q}}`,
+		name, x, x)
 }
 
 // create creates a ConfigMap with label and data x.
@@ -217,7 +218,8 @@ func (c *caller) remove(namespace, name string) {
 
 func (c *caller) namespace(name string) {
 	c.t.Helper()
-	c.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces", fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name))
+	c.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces",
+		fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name))
 }
 
 // current is the resourceVersion of a consistent list.

@@ -13,7 +13,8 @@ const (
 // definitionBody is a CustomResourceDefinition of foos, as far as it has grown:
 // with another column, another selectable field, another version.
 func definitionBody(column, field, version bool) string {
-	rest := `,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"}}}}}}`
+	rest := `,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object",` +
+		`"properties":{"a":{"type":"string"}}}}}}`
 	if column {
 		rest += `,"additionalPrinterColumns":[{"name":"A","type":"string","jsonPath":".spec.a"}]`
 	}
@@ -27,7 +28,8 @@ func definitionBody(column, field, version bool) string {
 		versions += `,{"name":"v2","served":true,"storage":false` + rest + `}`
 	}
 	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.t.example.com"},` +
-		`"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"foos","singular":"foo","kind":"Foo","listKind":"FooList"},"versions":[` + versions + `]}}`
+		`"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"foos","singular":"foo","kind":"Foo",` +
+		`"listKind":"FooList"},"versions":[` + versions + `]}}`
 }
 
 // define creates the definition, or changes it.
@@ -47,5 +49,6 @@ func (c *caller) foo(name, a string) tree {
 	if r := c.do(http.MethodPost, foos, body); r.code == http.StatusCreated {
 		return r.tree(c.t)
 	}
-	return c.must(http.StatusOK, http.MethodPatch, foos+"/"+name, fmt.Sprintf(`{"spec":{"a":%q}}`, a), "Content-Type: application/merge-patch+json")
+	return c.must(http.StatusOK, http.MethodPatch, foos+"/"+name, fmt.Sprintf(`{"spec":{"a":%q}}`, a),
+		"Content-Type: application/merge-patch+json")
 }

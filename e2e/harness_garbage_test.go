@@ -37,7 +37,8 @@ func (c *caller) owned(namespace, name, finalizer string, refs ...string) tree {
 	if finalizer != "" {
 		finalizers = fmt.Sprintf(`,"finalizers":[%q]`, finalizer)
 	}
-	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q%s,"ownerReferences":[%s]}}`, name, finalizers, strings.Join(refs, ","))
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q%s,"ownerReferences":[%s]}}`,
+		name, finalizers, strings.Join(refs, ","))
 	return c.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/"+namespace+"/configmaps", body)
 }
 

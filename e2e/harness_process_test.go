@@ -44,7 +44,8 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("build the program: %w", err)
 	}
 	path := filepath.Join(filepath.Dir(self), "gapless")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s -w", "-o", path, "github.com/gapless-io/gapless/cmd/gapless").CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s -w", "-o", path,
+		"github.com/gapless-io/gapless/cmd/gapless").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the program: %w\n%s", err, out)
 	}
@@ -128,7 +129,9 @@ func (p *process) caller(t testing.TB, w protocol) *caller {
 	protocols.SetHTTP1(w == http1)
 	protocols.SetHTTP2(w == http2)
 	var lines connections
-	transport := &http.Transport{TLSClientConfig: p.tls(), Protocols: protocols, DisableCompression: true, DialContext: lines.dial}
+	transport := &http.Transport{
+		TLSClientConfig: p.tls(), Protocols: protocols, DisableCompression: true, DialContext: lines.dial,
+	}
 	t.Cleanup(lines.close)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &caller{t: t, base: p.url, http: &http.Client{Transport: transport}, wire: w}

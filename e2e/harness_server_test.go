@@ -75,7 +75,9 @@ func (l *launched) caller(t testing.TB, w protocol) *caller {
 	protocols.SetHTTP1(w == http1)
 	protocols.SetHTTP2(w == http2)
 	var lines connections
-	transport := &http.Transport{TLSClientConfig: l.tlsConfig(), Protocols: protocols, DisableCompression: true, DialContext: lines.dial}
+	transport := &http.Transport{
+		TLSClientConfig: l.tlsConfig(), Protocols: protocols, DisableCompression: true, DialContext: lines.dial,
+	}
 	t.Cleanup(lines.close)
 	t.Cleanup(transport.CloseIdleConnections)
 	return &caller{t: t, base: l.URL(), http: &http.Client{Transport: transport}, wire: w}

@@ -48,7 +48,9 @@ func launchWithUsers(t testing.TB, cfg gapless.Config) (l *launched, as func(nam
 		protocols := &http.Protocols{}
 		protocols.SetHTTP2(true)
 		var lines connections
-		transport := &http.Transport{TLSClientConfig: cfg, Protocols: protocols, DisableCompression: true, DialContext: lines.dial}
+		transport := &http.Transport{
+			TLSClientConfig: cfg, Protocols: protocols, DisableCompression: true, DialContext: lines.dial,
+		}
 		t.Cleanup(lines.close)
 		t.Cleanup(transport.CloseIdleConnections)
 		return &caller{t: t, base: l.URL(), http: &http.Client{Transport: transport}, wire: http2}

@@ -66,7 +66,8 @@ func (c *caller) follow(ctx context.Context, path string, headers ...string) (*s
 	}
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/json" {
 		body, _ := io.ReadAll(resp.Body)
-		return nil, errors.Join(fmt.Errorf("status %d, type %s: %s", resp.StatusCode, resp.Header.Get("Content-Type"), body), resp.Body.Close())
+		return nil, errors.Join(fmt.Errorf("status %d, type %s: %s", resp.StatusCode, resp.Header.Get("Content-Type"), body),
+			resp.Body.Close())
 	}
 	return &stream{body: resp.Body, lines: bufio.NewReader(resp.Body)}, nil
 }

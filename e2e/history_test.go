@@ -53,10 +53,12 @@ func TestIdleWatchSurvivesCompactionRestartAndDefinitionEdit(t *testing.T) {
 			s.close()
 		}
 		// The first client is still away: nothing that it needs is gone.
-		if got := l.watch(foos + "?watch=1&resourceVersion=" + begin).take(1 + round); !strings.HasPrefix(got, "ADDED default/one@"+old+", ADDED default/new-1@") {
+		if got := l.watch(foos + "?watch=1&resourceVersion=" + begin).take(1 + round); !strings.HasPrefix(got,
+			"ADDED default/one@"+old+", ADDED default/new-1@") {
 			t.Fatalf("after %s the watch from the beginning shows %s", after, got)
 		}
-		if got := l.must(http.StatusOK, http.MethodGet, foos+"?resourceVersionMatch=Exact&resourceVersion="+old, ""); got.keys() != "default/one" || got.rv() != old {
+		if got := l.must(http.StatusOK, http.MethodGet, foos+"?resourceVersionMatch=Exact&resourceVersion="+old,
+			""); got.keys() != "default/one" || got.rv() != old {
 			t.Fatalf("after %s the state at %s is %s at %s", after, old, got.keys(), got.rv())
 		}
 	}

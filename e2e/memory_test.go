@@ -87,7 +87,8 @@ func heavyRequests(t *testing.T) []heavyRequest {
 	meta := func(rest string) string {
 		return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x",` + rest + `}}`
 	}
-	const js, yaml, steps, merge, strategic = "application/json", "application/yaml", "application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"
+	const js, yaml, steps, merge, strategic = "application/json", "application/yaml", "application/json-patch+json",
+		"application/merge-patch+json", "application/strategic-merge-patch+json"
 	post := func(name string, code int, path, body string) heavyRequest {
 		return heavyRequest{name: name, method: "POST", path: path, media: js, body: body, code: code}
 	}
@@ -95,7 +96,10 @@ func heavyRequests(t *testing.T) []heavyRequest {
 		return heavyRequest{name: name, method: "PATCH", path: memoryObjects + "frees/a", media: media, body: body, code: code}
 	}
 	apply := func(name string, code int, path, body string) heavyRequest {
-		return heavyRequest{name: name, method: "PATCH", path: path + "?fieldManager=m", media: "application/apply-patch+yaml", body: body, code: code}
+		return heavyRequest{
+			name: name, method: "PATCH", path: path + "?fieldManager=m", media: "application/apply-patch+yaml", body: body,
+			code: code,
+		}
 	}
 	variables := make([]string, 10)
 	for i := range variables {
@@ -119,26 +123,49 @@ func heavyRequests(t *testing.T) []heavyRequest {
 		post("errors of rules", 422, memoryObjects+"ruleds", custom("Ruled", `"l":[`+times(30_000, "{}")+`]`)),
 		post("errors of metadata", 422, configMaps, meta(`"finalizers":[`+times(values, `""`)+`]`)),
 		post("errors of labels", 422, configMaps, meta(`"labels":{`+members(240_000, `"-"`)+`}`)),
-		post("errors of annotations", 422, configMaps, meta(`"annotations":{`+strings.ReplaceAll(members(200_000, `"-"`), `,"`, `,"-`)+`}`)),
-		post("managed fields that nobody reads", 201, configMaps, meta(`"managedFields":[`+times(parts, `{"operation":"x"}`)+`]`)),
+		post("errors of annotations",
+			422, configMaps, meta(`"annotations":{`+strings.ReplaceAll(members(200_000, `"-"`), `,"`, `,"-`)+`}`)),
+		post("managed fields that nobody reads",
+			201, configMaps, meta(`"managedFields":[`+times(parts, `{"operation":"x"}`)+`]`)),
 		post("owners", 422, configMaps, meta(`"ownerReferences":[`+times(parts, `{}`)+`]`)),
 		post("containers", 422, memoryPods, core("Pod", `"spec":{"containers":[`+times(parts, "{}")+`]}`)),
 		post("webhooks", 422, memoryWebhooks, `{"metadata":{"name":"x"},"webhooks":[`+times(parts, "{}")+`]}`),
-		post("rules of a webhook", 422, memoryWebhooks, `{"metadata":{"name":"x"},"webhooks":[{"rules":[`+times(parts, "{}")+`]}]}`),
-		post("versions", 422, memoryDefinitions, strings.Replace(definitionOf("Many", "{}"), `"versions":[`, `"versions":[`+times(parts-100, "{}")+`,`, 1)),
-		{name: "containers in protobuf", method: "POST", path: memoryPods, media: "application/vnd.kubernetes.protobuf", body: protobufPod(t, 99_000), code: 413},
-		{name: "too many containers in protobuf", method: "POST", path: memoryPods, media: "application/vnd.kubernetes.protobuf", body: protobufPod(t, 1_400_000), code: 400},
-		{name: "aliases of a text", method: "POST", path: memoryObjects + "frees", media: yaml, body: yamlHead + "a: &a " + strings.Repeat("x", 50_000) + "\nl: [" + times(100_000, "*a") + "]\n", code: 413},
-		{name: "aliases of a text in options", method: "DELETE", path: memoryPods + "/x", media: yaml, body: "a: &a " + strings.Repeat("x", 50_000) + "\nl: [" + times(100_000, "*a") + "]\n", code: 413},
-		{name: "objects in YAML", method: "POST", path: memoryObjects + "frees", media: yaml, body: yamlHead + "l: [" + times(1_000_000, "{}") + "]\n", code: 413},
-		patch("copies of the object", 413, steps, `[{"op":"add","path":"/t","value":"`+strings.Repeat("x", 1_000_000)+`"},`+times(9_000, `{"op":"copy","from":"/t","path":"/l/-"}`)+`]`),
+		post("rules of a webhook",
+			422, memoryWebhooks, `{"metadata":{"name":"x"},"webhooks":[{"rules":[`+times(parts, "{}")+`]}]}`),
+		post("versions", 422, memoryDefinitions,
+			strings.Replace(definitionOf("Many", "{}"), `"versions":[`, `"versions":[`+times(parts-100, "{}")+`,`, 1)),
+		{
+			name: "containers in protobuf", method: "POST", path: memoryPods, media: "application/vnd.kubernetes.protobuf",
+			body: protobufPod(t, 99_000), code: 413,
+		},
+		{
+			name: "too many containers in protobuf", method: "POST", path: memoryPods,
+			media: "application/vnd.kubernetes.protobuf", body: protobufPod(t, 1_400_000), code: 400,
+		},
+		{
+			name: "aliases of a text", method: "POST", path: memoryObjects + "frees", media: yaml,
+			body: yamlHead + "a: &a " + strings.Repeat("x", 50_000) + "\nl: [" + times(100_000, "*a") + "]\n", code: 413,
+		},
+		{
+			name: "aliases of a text in options", method: "DELETE", path: memoryPods + "/x", media: yaml,
+			body: "a: &a " + strings.Repeat("x", 50_000) + "\nl: [" + times(100_000, "*a") + "]\n", code: 413,
+		},
+		{
+			name: "objects in YAML", method: "POST", path: memoryObjects + "frees", media: yaml,
+			body: yamlHead + "l: [" + times(1_000_000, "{}") + "]\n", code: 413,
+		},
+		patch("copies of the object", 413, steps,
+			`[{"op":"add","path":"/t","value":"`+strings.Repeat("x",
+				1_000_000)+`"},`+times(9_000, `{"op":"copy","from":"/t","path":"/l/-"}`)+`]`),
 		patch("copies that double", 413, steps, `[`+times(60, `{"op":"copy","from":"/l","path":"/l/-"}`)+`]`),
 		patch("additions", 413, steps, `[`+times(9_000, `{"op":"add","path":"/l/0","value":[`+times(100, "{}")+`]}`)+`]`),
 		apply("apply, objects in YAML", 413, memoryObjects+"frees/x", yamlHead+"l: ["+times(1_000_000, "{}")+"]\n"),
-		apply("apply, objects in YAML with duplicates", 413, memoryObjects+"frees/x", yamlHead+"d: 1\nd: 2\nl: ["+times(1_000_000, "{}")+"]\n"),
+		apply("apply, objects in YAML with duplicates",
+			413, memoryObjects+"frees/x", yamlHead+"d: 1\nd: 2\nl: ["+times(1_000_000, "{}")+"]\n"),
 		apply("apply, containers", 413, memoryPods+"/x", core("Pod", `"spec":{"containers":[`+times(parts, "{}")+`]}`)),
 		apply("apply, a key for each field", 413, memoryObjects+"frees/x", custom("Free", members(parts, `""`))),
-		apply("apply, as many fields as it takes", 201, memoryPods+"/x", core("Pod", `"spec":{"containers":[`+strings.Join(variables, ",")+`]}`)),
+		apply("apply, as many fields as it takes",
+			201, memoryPods+"/x", core("Pod", `"spec":{"containers":[`+strings.Join(variables, ",")+`]}`)),
 		patch("merge", 200, merge, `{"l":[`+times(parts, "{}")+`]}`),
 		patch("merge of nothing", 415, strategic, `{}`),
 	}
@@ -167,20 +194,28 @@ func TestRequestsNeedBoundedMemory(t *testing.T) {
 	item := func(schema string) string { return `{"type":"array","items":` + schema + `}` }
 	for kind, schema := range map[string]string{
 		"Free": `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`,
-		"Fat": `{"type":"object","properties":{"l":` + item(`{"type":"object","properties":{"a":{"type":"string","default":"`+strings.Repeat("x", 50_000)+`"}}}`) +
-			`,"m":` + item(`{"type":"object","properties":{"a":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"default":{"l":[`+times(100, "{}")+`]}}}}`) + `}}`,
-		"Typed": `{"type":"object","properties":{"l":` + item(`{"type":"object","required":["a","b"],"properties":{"a":{"type":"string"},"b":{"type":"integer"}}}`) +
+		"Fat": `{"type":"object","properties":{"l":` +
+			item(`{"type":"object","properties":{"a":{"type":"string","default":"`+strings.Repeat("x", 50_000)+`"}}}`) +
+			`,"m":` +
+			item(
+				`{"type":"object","properties":{"a":{"type":"object",`+
+					`"x-kubernetes-preserve-unknown-fields":true,"default":{"l":[`+times(100, "{}")+`]}}}}`) + `}}`,
+		"Typed": `{"type":"object","properties":{"l":` +
+			item(`{"type":"object","required":["a","b"],"properties":{"a":{"type":"string"},"b":{"type":"integer"}}}`) +
 			`,"s":` + item(`{"type":"string"}`) + `}}`,
-		"Ruled": `{"type":"object","properties":{"l":{"type":"array","maxItems":100000,"items":{"type":"object","properties":{"a":{"type":"integer"}},"x-kubernetes-validations":[{"rule":"has(self.a)"}]}}}}`,
+		"Ruled": `{"type":"object","properties":{"l":{"type":"array","maxItems":100000,"items":{"type":"object",` +
+			`"properties":{"a":{"type":"integer"}},"x-kubernetes-validations":[{"rule":"has(self.a)"}]}}}}`,
 	} {
 		c.must(http.StatusCreated, http.MethodPost, memoryDefinitions, definitionOf(kind, schema))
 	}
-	c.must(http.StatusCreated, http.MethodPost, memoryObjects+"frees", `{"apiVersion":"t.example.com/v1","kind":"Free","metadata":{"name":"a"},"l":[`+times(100, "{}")+`]}`)
+	c.must(http.StatusCreated, http.MethodPost, memoryObjects+"frees",
+		`{"apiVersion":"t.example.com/v1","kind":"Free","metadata":{"name":"a"},"l":[`+times(100, "{}")+`]}`)
 	for _, in := range heavyRequests(t) {
 		var r reply
 		began := time.Now()
 		most := heaviest(func() { r = c.do(in.method, in.path, in.body, "Content-Type: "+in.media) })
-		t.Logf("%-30s %d for %4d KiB: %3d MiB in %v", in.name, r.code, len(in.body)>>10, most>>20, time.Since(began).Round(time.Millisecond))
+		t.Logf("%-30s %d for %4d KiB: %3d MiB in %v",
+			in.name, r.code, len(in.body)>>10, most>>20, time.Since(began).Round(time.Millisecond))
 		if r.code != in.code {
 			t.Errorf("%s: %d, want %d: %.300s", in.name, r.code, in.code, r.body)
 		}
@@ -214,7 +249,8 @@ func TestOpenAPIOfALargeDefinitionNeedsBoundedMemory(t *testing.T) {
 		var r reply
 		began := time.Now()
 		most := heaviest(func() { r = c.do(http.MethodGet, path, "", "Accept: "+accept) })
-		t.Logf("%s, %s: %d, %d KiB: %d MiB in %v", path, accept, r.code, len(r.body)>>10, most>>20, time.Since(began).Round(time.Millisecond))
+		t.Logf("%s, %s: %d, %d KiB: %d MiB in %v",
+			path, accept, r.code, len(r.body)>>10, most>>20, time.Since(began).Round(time.Millisecond))
 		if r.code != http.StatusOK || !strings.Contains(string(r.body), "com.example.t.v1.Large") {
 			t.Errorf("%s, %s: %d, %.100q", path, accept, r.code, r.body)
 		}

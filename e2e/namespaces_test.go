@@ -70,7 +70,9 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 		t.Errorf("after a write the cache has %s", got)
 	}
 	c.create("north", "d", "2")
-	if _, err := maps.Until(ctx, informer.Key{Namespace: "east", Name: "c"}, func(_ *corev1.ConfigMap, found bool) bool { return found }); err != nil {
+	if _, err := maps.Until(ctx, informer.Key{Namespace: "east", Name: "c"}, func(_ *corev1.ConfigMap, found bool) bool {
+		return found
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var indexed []string
@@ -89,7 +91,9 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 		t.Errorf("status %+v", status)
 	}
 	stop()
-	if want := []string{"Added east/a true false", "Added east/c false false", "Added west/a true false", "Added west/b true false"}; !slices.Equal(received.since(0), want) {
+	if want := []string{
+		"Added east/a true false", "Added east/c false false", "Added west/a true false", "Added west/b true false",
+	}; !slices.Equal(received.since(0), want) {
 		t.Errorf("the handler received %q", received.since(0))
 	}
 
@@ -101,7 +105,9 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	runInformer(t, maps)
-	if _, err := maps.Until(ctx, informer.Key{Namespace: "west", Name: "e"}, func(_ *corev1.ConfigMap, found bool) bool { return found }); err != nil {
+	if _, err := maps.Until(ctx, informer.Key{Namespace: "west", Name: "e"}, func(_ *corev1.ConfigMap, found bool) bool {
+		return found
+	}); err != nil {
 		t.Fatal(err)
 	}
 	tick := time.NewTicker(time.Millisecond)
@@ -178,7 +184,8 @@ func TestShardedInformersHaveEachObjectOnce(t *testing.T) {
 			}
 			shards := make([]*informer.Informer[*corev1.ConfigMap], 3)
 			for n := range shards {
-				source := informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Shard(n, len(shards)))
+				source := informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"),
+					informer.Shard(n, len(shards)))
 				shards[n] = informer.New(source)
 				runInformer(t, shards[n])
 				if err := shards[n].WaitSynced(t.Context()); err != nil {
@@ -229,7 +236,8 @@ func TestShardedInformersHaveEachObjectOnce(t *testing.T) {
 			}
 		})
 	}
-	if err := informer.New(informer.For[*corev1.ConfigMap](launch(t, gapless.Config{}).RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Shard(3, 3))).Run(t.Context()); err == nil {
+	if err := informer.New(informer.For[*corev1.ConfigMap](launch(t, gapless.Config{}).RESTConfig(),
+		corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Shard(3, 3))).Run(t.Context()); err == nil {
 		t.Error("a fourth of three shards was taken")
 	}
 }

@@ -70,7 +70,8 @@ func TestInformersStartFromTheirSnapshotFile(t *testing.T) {
 			l, g, dir := launchRestartable(t), newGate(t), t.TempDir()
 			g.connect(host(t, l.server.URL()))
 			source := func() informer.Source[*corev1.ConfigMap] {
-				return informer.For[*corev1.ConfigMap](g.config(l.server.RESTConfig()), corev1.SchemeGroupVersion.WithResource("configmaps"), opts...)
+				return informer.For[*corev1.ConfigMap](g.config(l.server.RESTConfig()),
+					corev1.SchemeGroupVersion.WithResource("configmaps"), opts...)
 			}
 			l.namespace("east")
 			for n := range 400 {
@@ -145,8 +146,9 @@ func TestSnapshotFileOfAnotherServerIsNotUsed(t *testing.T) {
 		l := launchRestartable(t)
 		g.connect(host(t, l.server.URL()))
 		l.create("default", want, "1")
-		p := start(t, informer.For[*corev1.ConfigMap](g.config(l.server.RESTConfig()), corev1.SchemeGroupVersion.WithResource("configmaps"),
-			informer.Namespace("default")), dir)
+		p := start(t,
+			informer.For[*corev1.ConfigMap](g.config(l.server.RESTConfig()), corev1.SchemeGroupVersion.WithResource("configmaps"),
+				informer.Namespace("default")), dir)
 		if got := names(p.Informer); got != "default/"+want {
 			t.Errorf("the cache has %s, want %s", got, want)
 		}

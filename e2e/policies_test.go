@@ -53,7 +53,9 @@ func rulesFor(resource string) *admissionregistration.MatchResources {
 	return &admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{{
 		RuleWithOperations: admissionregistration.RuleWithOperations{
 			Operations: []admissionregistration.OperationType{admissionregistration.OperationAll},
-			Rule:       admissionregistration.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+			Rule: admissionregistration.Rule{
+				APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource},
+			},
 		},
 	}}}
 }
@@ -83,8 +85,11 @@ func TestValidatingPoliciesHoldForTheNextRequest(t *testing.T) {
 	_, err := v1.ValidatingAdmissionPolicies().Create(ctx, &admissionregistration.ValidatingAdmissionPolicy{
 		ObjectMeta: named("sizes"),
 		Spec: admissionregistration.ValidatingAdmissionPolicySpec{
-			ParamKind: &admissionregistration.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, MatchConstraints: rulesFor("configmaps"),
-			MatchConditions: []admissionregistration.MatchCondition{{Name: "not-params", Expression: "object.metadata.name != params.metadata.name"}},
+			ParamKind:        &admissionregistration.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+			MatchConstraints: rulesFor("configmaps"),
+			MatchConditions: []admissionregistration.MatchCondition{
+				{Name: "not-params", Expression: "object.metadata.name != params.metadata.name"},
+			},
 			Validations: []admissionregistration.Validation{{
 				Expression: "size(object.data) <= int(params.data.max)", MessageExpression: "'at most ' + params.data.max",
 			}},
@@ -101,7 +106,9 @@ func TestValidatingPoliciesHoldForTheNextRequest(t *testing.T) {
 		ObjectMeta: named("sizes-here"),
 		Spec: admissionregistration.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: "sizes", ValidationActions: []admissionregistration.ValidationAction{admissionregistration.Deny},
-			ParamRef: &admissionregistration.ParamRef{Name: "limit", Namespace: "default", ParameterNotFoundAction: new(admissionregistration.DenyAction)},
+			ParamRef: &admissionregistration.ParamRef{
+				Name: "limit", Namespace: "default", ParameterNotFoundAction: new(admissionregistration.DenyAction),
+			},
 		},
 	}
 	binding, err = v1.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
@@ -128,7 +135,9 @@ func TestValidatingPoliciesHoldForTheNextRequest(t *testing.T) {
 	must(err)
 	warnings.take()
 	must(create("warned"))
-	if got := warnings.take(); !slices.Equal(got, []string{"Validation failed for ValidatingAdmissionPolicy 'sizes' with binding 'sizes-here': at most 1"}) {
+	if got := warnings.take(); !slices.Equal(got, []string{
+		"Validation failed for ValidatingAdmissionPolicy 'sizes' with binding 'sizes-here': at most 1",
+	}) {
 		t.Errorf("warnings %q", got)
 	}
 	binding.Spec.ValidationActions = []admissionregistration.ValidationAction{admissionregistration.Deny}
@@ -153,7 +162,9 @@ func TestValidatingPoliciesHoldForTheNextRequest(t *testing.T) {
 	maps = client.CoreV1().ConfigMaps("default")
 	expect("c", "at most 0")
 	metrics := l.caller(t, http2).do(http.MethodGet, "/metrics", "")
-	if !strings.Contains(string(metrics.body), `apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="sizes",policy_binding="sizes-here"} 1`) {
+	if !strings.Contains(string(metrics.body),
+		`apiserver_validating_admission_policy_check_total{enforcement_action="deny",error_type="invalid_error",policy="sizes",`+
+			`policy_binding="sizes-here"} 1`) {
 		t.Errorf("metrics do not count the refusal")
 	}
 }
@@ -172,8 +183,11 @@ func TestMutatingPoliciesChangeObjects(t *testing.T) {
 		Spec: admissionregistration.MutatingAdmissionPolicySpec{
 			MatchConstraints: rulesFor("configmaps"), ReinvocationPolicy: admissionregistration.NeverReinvocationPolicy,
 			Mutations: []admissionregistration.Mutation{{
-				PatchType:          admissionregistration.PatchTypeApplyConfiguration,
-				ApplyConfiguration: &admissionregistration.ApplyConfiguration{Expression: `Object{metadata: Object.metadata{labels: {"team": namespaceObject.metadata.name, "by": request.operation}}}`},
+				PatchType: admissionregistration.PatchTypeApplyConfiguration,
+				ApplyConfiguration: &admissionregistration.ApplyConfiguration{
+					Expression: `Object{metadata: Object.metadata{labels: {"team": namespaceObject.metadata.name, "by": ` +
+						`request.operation}}}`,
+				},
 			}},
 		},
 	}, metav1.CreateOptions{})
@@ -195,9 +209,12 @@ func TestMutatingPoliciesChangeObjects(t *testing.T) {
 	maps := client.CoreV1().ConfigMaps("default")
 	o, err := maps.Create(ctx, newConfigMap("a", nil), metav1.CreateOptions{})
 	labels(o, err, "CREATE")
-	o, err = maps.Patch(ctx, "a", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"by":"me"}}}`), metav1.PatchOptions{})
+	o, err = maps.Patch(ctx, "a", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"by":"me"}}}`),
+		metav1.PatchOptions{})
 	labels(o, err, "UPDATE")
-	o, err = maps.Patch(ctx, "b", "application/apply-patch+yaml", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"},"data":{"a":"b"}}`), metav1.PatchOptions{FieldManager: "me"})
+	o, err = maps.Patch(ctx, "b", "application/apply-patch+yaml",
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"},"data":{"a":"b"}}`),
+		metav1.PatchOptions{FieldManager: "me"})
 	labels(o, err, "CREATE")
 	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)

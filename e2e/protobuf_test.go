@@ -109,10 +109,12 @@ func TestTypedClientsReadProtobuf(t *testing.T) {
 	if err != nil || wantErr != nil || !equality.Semantic.DeepEqual(want, got) || !equality.Semantic.DeepEqual(want, made) {
 		t.Errorf("%v %v: %v, want %v", err, wantErr, got, want)
 	}
-	if _, err := pods.Get(ctx, "none", metav1.GetOptions{}); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `pods "none" not found`) {
+	if _, err := pods.Get(ctx, "none", metav1.GetOptions{}); !apierrors.IsNotFound(err) ||
+		!strings.Contains(err.Error(), `pods "none" not found`) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := pods.Update(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: got.Spec}, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+	if _, err := pods.Update(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: got.Spec},
+		metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("got %v", err)
 	}
 	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "x=y"})
@@ -120,7 +122,9 @@ func TestTypedClientsReadProtobuf(t *testing.T) {
 		t.Fatalf("%v %v", list, err)
 	}
 	seconds := int64(3)
-	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
+	w, err := pods.Watch(ctx, metav1.ListOptions{
+		ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,8 @@ func TestInformersReadProtobuf(t *testing.T) {
 	c.create("default", "a", "1")
 	only, media := inProtobuf(t, s.RESTConfig())
 	ours := informer.New(informer.For[*corev1.ConfigMap](only, corev1.SchemeGroupVersion.WithResource("configmaps")))
-	inJSON := informer.New(informer.For[*corev1.ConfigMap](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps"), informer.JSONOnly()))
+	inJSON := informer.New(informer.For[*corev1.ConfigMap](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps"),
+		informer.JSONOnly()))
 	small := informer.New(informer.Metadata(only, corev1.SchemeGroupVersion.WithResource("configmaps")))
 	defer runInformer(t, ours)()
 	defer runInformer(t, inJSON)()
@@ -193,7 +198,8 @@ func TestInformersReadProtobuf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want, got := maps.Collect(inJSON.All()), maps.Collect(ours.All()); !equality.Semantic.DeepEqual(want, got) || len(got) < 2 || small.Len() != len(got) {
+	if want, got := maps.Collect(inJSON.All()), maps.Collect(ours.All()); !equality.Semantic.DeepEqual(want, got) ||
+		len(got) < 2 || small.Len() != len(got) {
 		t.Errorf("from protobuf %v, from JSON %v, metadata of %d", got, want, small.Len())
 	}
 	for key, want := range inJSON.All() {

@@ -37,31 +37,98 @@ func listRows() []listRow {
 		{name: "negative limit", query: "limit=-1", code: ok, rv: "{d}", keys: whole},
 		{name: "limit with selector", query: "limit=1&labelSelector=x%3D1", code: ok, rv: "{d}", keys: "default-b/d", more: true},
 		{name: "limit at zero", query: "resourceVersion=0&limit=1", code: ok, rv: "{d}", keys: whole},
-		{name: "legacy exact", query: "resourceVersion={c}&limit=2", code: ok, rv: "{c}", keys: "default/a default/b", more: true, remaining: 1},
-		{name: "exact", query: "resourceVersion={c}&resourceVersionMatch=Exact", code: ok, rv: "{c}", keys: "default/a default/b default/c"},
-		{name: "exact after delete", query: "resourceVersion={gone}&resourceVersionMatch=Exact", code: ok, rv: "{gone}", keys: "default/a default/b"},
-		{name: "exact before all", query: "resourceVersion={empty}&resourceVersionMatch=Exact", code: ok, rv: "{empty}", keys: ""},
+		{
+			name: "legacy exact", query: "resourceVersion={c}&limit=2", code: ok, rv: "{c}", keys: "default/a default/b",
+			more: true, remaining: 1,
+		},
+		{
+			name: "exact", query: "resourceVersion={c}&resourceVersionMatch=Exact", code: ok, rv: "{c}",
+			keys: "default/a default/b default/c",
+		},
+		{
+			name: "exact after delete", query: "resourceVersion={gone}&resourceVersionMatch=Exact", code: ok, rv: "{gone}",
+			keys: "default/a default/b",
+		},
+		{
+			name: "exact before all", query: "resourceVersion={empty}&resourceVersionMatch=Exact", code: ok, rv: "{empty}",
+			keys: "",
+		},
 		{name: "exact before the store", query: "resourceVersion=1&resourceVersionMatch=Exact", code: ok, rv: "1", keys: ""},
-		{name: "exact with limit", query: "resourceVersion={b}&resourceVersionMatch=Exact&limit=1", code: ok, rv: "{b}", keys: "default/a", more: true, remaining: 1},
-		{name: "exact with selector", query: "resourceVersion={b}&resourceVersionMatch=Exact&labelSelector=x%3D2", code: ok, rv: "{b}", keys: ""},
-		{name: "exact unset", query: "resourceVersionMatch=Exact", code: invalid, reason: "Invalid", message: "resourceVersionMatch is forbidden unless resourceVersion is provided"},
-		{name: "exact zero", query: "resourceVersion=0&resourceVersionMatch=Exact", code: invalid, reason: "Invalid", message: `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`},
-		{name: "match not older", query: "resourceVersion={a}&resourceVersionMatch=NotOlderThan", code: ok, rv: "{d}", keys: whole},
-		{name: "match not older with limit", query: "resourceVersion={a}&resourceVersionMatch=NotOlderThan&limit=1", code: ok, rv: "{d}", keys: "default-b/d", more: true, remaining: 2},
-		{name: "match not older than zero", query: "resourceVersion=0&resourceVersionMatch=NotOlderThan", code: ok, rv: "{d}", keys: whole},
-		{name: "match not older unset", query: "resourceVersionMatch=NotOlderThan", code: invalid, reason: "Invalid", message: "resourceVersionMatch is forbidden unless resourceVersion is provided"},
-		{name: "other match", query: "resourceVersion={a}&resourceVersionMatch=Bogus", code: invalid, reason: "Invalid", message: `Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", ""`},
-		{name: "initial events", query: "sendInitialEvents=true", code: invalid, reason: "Invalid", message: "sendInitialEvents is forbidden for list"},
+		{
+			name: "exact with limit", query: "resourceVersion={b}&resourceVersionMatch=Exact&limit=1", code: ok, rv: "{b}",
+			keys: "default/a", more: true, remaining: 1,
+		},
+		{
+			name: "exact with selector", query: "resourceVersion={b}&resourceVersionMatch=Exact&labelSelector=x%3D2", code: ok,
+			rv: "{b}", keys: "",
+		},
+		{
+			name: "exact unset", query: "resourceVersionMatch=Exact", code: invalid, reason: "Invalid",
+			message: "resourceVersionMatch is forbidden unless resourceVersion is provided",
+		},
+		{
+			name: "exact zero", query: "resourceVersion=0&resourceVersionMatch=Exact", code: invalid, reason: "Invalid",
+			message: `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`,
+		},
+		{
+			name: "match not older", query: "resourceVersion={a}&resourceVersionMatch=NotOlderThan", code: ok, rv: "{d}",
+			keys: whole,
+		},
+		{
+			name: "match not older with limit", query: "resourceVersion={a}&resourceVersionMatch=NotOlderThan&limit=1", code: ok,
+			rv: "{d}", keys: "default-b/d", more: true, remaining: 2,
+		},
+		{
+			name: "match not older than zero", query: "resourceVersion=0&resourceVersionMatch=NotOlderThan", code: ok, rv: "{d}",
+			keys: whole,
+		},
+		{
+			name: "match not older unset", query: "resourceVersionMatch=NotOlderThan", code: invalid, reason: "Invalid",
+			message: "resourceVersionMatch is forbidden unless resourceVersion is provided",
+		},
+		{
+			name: "other match", query: "resourceVersion={a}&resourceVersionMatch=Bogus", code: invalid, reason: "Invalid",
+			message: `Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", ""`,
+		},
+		{
+			name: "initial events", query: "sendInitialEvents=true", code: invalid, reason: "Invalid",
+			message: "sendInitialEvents is forbidden for list",
+		},
 		{name: "future", query: "resourceVersion={future}", code: late, reason: "Timeout", message: tooLarge},
-		{name: "future exact", query: "resourceVersion={future}&resourceVersionMatch=Exact", code: late, reason: "Timeout", message: tooLarge},
-		{name: "future legacy exact", query: "resourceVersion={future}&limit=1", code: late, reason: "Timeout", message: tooLarge},
-		{name: "future match", query: "resourceVersion={future}&resourceVersionMatch=NotOlderThan", code: late, reason: "Timeout", message: tooLarge},
-		{name: "no number", query: "resourceVersion=abc", code: bad, reason: "BadRequest", message: `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`},
+		{
+			name: "future exact", query: "resourceVersion={future}&resourceVersionMatch=Exact", code: late, reason: "Timeout",
+			message: tooLarge,
+		},
+		{
+			name: "future legacy exact", query: "resourceVersion={future}&limit=1", code: late, reason: "Timeout",
+			message: tooLarge,
+		},
+		{
+			name: "future match", query: "resourceVersion={future}&resourceVersionMatch=NotOlderThan", code: late,
+			reason: "Timeout", message: tooLarge,
+		},
+		{
+			name: "no number", query: "resourceVersion=abc", code: bad, reason: "BadRequest",
+			message: `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing ` +
+				`"abc": invalid syntax`,
+		},
 		{name: "negative", query: "resourceVersion=-5", code: bad, reason: "BadRequest", message: "invalid resource version"},
-		{name: "timeoutSeconds", query: "timeoutSeconds=abc", code: bad, reason: "BadRequest", message: `strconv.ParseInt: parsing "abc": invalid syntax`},
-		{name: "timeout", query: "timeout=abc", code: bad, reason: "BadRequest", message: `invalid timeout specified in the request URL - time: invalid duration "abc"`},
-		{name: "field", query: "fieldSelector=spec.a%3D1", code: bad, reason: "BadRequest", message: `"spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`},
-		{name: "label", query: "labelSelector=!!", code: bad, reason: "BadRequest", message: "unable to parse requirement: found '!', expected: identifier"},
+		{
+			name: "timeoutSeconds", query: "timeoutSeconds=abc", code: bad, reason: "BadRequest",
+			message: `strconv.ParseInt: parsing "abc": invalid syntax`,
+		},
+		{
+			name: "timeout", query: "timeout=abc", code: bad, reason: "BadRequest",
+			message: `invalid timeout specified in the request URL - time: invalid duration "abc"`,
+		},
+		{
+			name: "field", query: "fieldSelector=spec.a%3D1", code: bad, reason: "BadRequest",
+			message: `"spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+		},
+		{
+			name: "label", query: "labelSelector=!!", code: bad, reason: "BadRequest",
+			message: "unable to parse requirement: found '!', expected: identifier",
+		},
 		{name: "name", query: "fieldSelector=metadata.name%3Da", code: ok, rv: "{d}", keys: "default/a"},
 		{name: "labels", query: "labelSelector=x+in+(2,3)", code: ok, rv: "{d}", keys: "default/b"},
 	}
@@ -144,7 +211,8 @@ func checkStatus(t *testing.T, w *knownHistory, row listRow, r reply) {
 		t.Fatalf("code %d, want %d: %s", r.code, row.code, r.body)
 	}
 	status := r.tree(t)
-	if status.text("kind") != "Status" || status.text("status") != "Failure" || status.at("code") != float64(row.code) || status.text("reason") != row.reason {
+	if status.text("kind") != "Status" || status.text("status") != "Failure" || status.at("code") != float64(row.code) ||
+		status.text("reason") != row.reason {
 		t.Errorf("status %s, want code %d, reason %s", r.body, row.code, row.reason)
 	}
 	if !strings.Contains(status.text("message"), w.in(row.message)) {
@@ -169,8 +237,14 @@ func TestGetFollowsTheTableOfResourceVersions(t *testing.T) {
 		{query: "resourceVersion=1", code: http.StatusOK, rv: "{b2}"},
 		{query: "resourceVersion={b}", code: http.StatusOK, rv: "{b2}"},
 		{query: "resourceVersion={d}", code: http.StatusOK, rv: "{b2}"},
-		{query: "resourceVersion={future}", code: http.StatusGatewayTimeout, reason: "Timeout", message: "Too large resource version: {future}, current: {d}"},
-		{query: "resourceVersion=abc", code: http.StatusBadRequest, reason: "BadRequest", message: `parsing "abc": invalid syntax`},
+		{
+			query: "resourceVersion={future}", code: http.StatusGatewayTimeout, reason: "Timeout",
+			message: "Too large resource version: {future}, current: {d}",
+		},
+		{
+			query: "resourceVersion=abc", code: http.StatusBadRequest, reason: "BadRequest",
+			message: `parsing "abc": invalid syntax`,
+		},
 		{query: "resourceVersionMatch=any", code: http.StatusOK, rv: "{b2}"},
 		{query: "watch=true&timeoutSeconds=1", code: http.StatusOK, rv: "{b2}"}, // a named watch is a GET
 	}) {
@@ -206,13 +280,20 @@ func TestPagesAreConsistentDuringWrites(t *testing.T) {
 			if second.rv() != first.rv() || second.keys() != "default/a" || second.at("metadata", "remainingItemCount") != 1.0 {
 				t.Errorf("second page at %s has %s, want default/a at %s, and one more", second.rv(), second.keys(), first.rv())
 			}
-			rest := c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?continue="+url.QueryEscape(second.text("metadata", "continue")), "")
+			rest := c.must(http.StatusOK, http.MethodGet,
+				allConfigMaps+"?continue="+url.QueryEscape(second.text("metadata", "continue")), "")
 			if rest.rv() != first.rv() || rest.keys() != "default/b" || rest.text("metadata", "continue") != "" {
 				t.Errorf("the rest at %s is %s, want default/b at %s", rest.rv(), rest.keys(), first.rv())
 			}
 			for _, row := range []listRow{
-				{query: "resourceVersion={d}" + page, code: http.StatusBadRequest, reason: "BadRequest", message: "specifying resource version is not allowed when using continue"},
-				{query: "resourceVersion={d}&resourceVersionMatch=Exact" + page, code: http.StatusUnprocessableEntity, reason: "Invalid", message: "resourceVersionMatch is forbidden when continue is provided"},
+				{
+					query: "resourceVersion={d}" + page, code: http.StatusBadRequest, reason: "BadRequest",
+					message: "specifying resource version is not allowed when using continue",
+				},
+				{
+					query: "resourceVersion={d}&resourceVersionMatch=Exact" + page, code: http.StatusUnprocessableEntity,
+					reason: "Invalid", message: "resourceVersionMatch is forbidden when continue is provided",
+				},
 			} {
 				checkStatus(t, w, row, c.do(http.MethodGet, allConfigMaps+"?"+w.in(row.query), ""))
 			}

@@ -37,7 +37,8 @@ func TestRestartKeepsObjectsAndHistory(t *testing.T) {
 			t.Errorf("after the restart %s is\n%s, want\n%s", path, got, at[path])
 		}
 	}
-	if got := l.must(http.StatusOK, http.MethodGet, configMaps+"?resourceVersionMatch=Exact&resourceVersion="+moment, "").keys(); got != "default/a default/b" {
+	if got := l.must(http.StatusOK, http.MethodGet, configMaps+"?resourceVersionMatch=Exact&resourceVersion="+moment,
+		"").keys(); got != "default/a default/b" {
 		t.Errorf("the state of %s is %s", moment, got)
 	}
 	missed := l.watch(configMaps + "?watch=1&resourceVersion=" + seen).take(3)
@@ -87,7 +88,8 @@ func TestQuietResourceSurvivesCompactionAndRestart(t *testing.T) {
 	t.Parallel()
 	l := launchRestartable(t)
 	old := l.current()
-	l.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/secrets", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`)
+	l.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/secrets",
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`)
 	for i := range 20 {
 		l.create("default", "busy", fmt.Sprint(i))
 		l.remove("default", "busy")
@@ -137,7 +139,8 @@ func TestDefinitionEditsInterruptNoWatch(t *testing.T) {
 				t.Errorf("columns are %q", columns(table))
 			}
 			selected := c.watch(foos + "?watch=1&fieldSelector=spec.a%3D1&resourceVersion=" + begin).take(2)
-			if enters, leaves := strings.Replace(want[1], "MODIFIED", "ADDED", 1), strings.Replace(want[2], "MODIFIED", "DELETED", 1); selected != enters+", "+leaves {
+			if enters, leaves := strings.Replace(want[1], "MODIFIED", "ADDED", 1), strings.Replace(want[2], "MODIFIED", "DELETED",
+				1); selected != enters+", "+leaves {
 				t.Errorf("the new field selects %s, want %s, %s", selected, enters, leaves)
 			}
 			second := strings.Replace(foos, "/v1/", "/v2/", 1)
@@ -156,7 +159,8 @@ func TestDefinitionEditsInterruptNoWatch(t *testing.T) {
 func TestDirectoryInUseIsRefused(t *testing.T) {
 	t.Parallel()
 	l := launchRestartable(t)
-	if why := refused(t, l.cfg); !strings.Contains(why, "is in use by another process") || !strings.Contains(why, l.cfg.DataDir) || !strings.Contains(why, "--data-dir") {
+	if why := refused(t, l.cfg); !strings.Contains(why, "is in use by another process") ||
+		!strings.Contains(why, l.cfg.DataDir) || !strings.Contains(why, "--data-dir") {
 		t.Errorf("a second server on the directory fails with %q", why)
 	}
 	l.create("default", "still-works", "1")
@@ -240,7 +244,8 @@ func TestCorruptLogIsRefusedAndNotChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.start(t)
-	if after := l.must(http.StatusOK, http.MethodGet, configMaps, ""); after.keys() != before.keys() || after.rv() != before.rv() {
+	if after := l.must(http.StatusOK, http.MethodGet, configMaps, ""); after.keys() != before.keys() ||
+		after.rv() != before.rv() {
 		t.Errorf("the repaired log has %s at %s, want %s at %s", after.keys(), after.rv(), before.keys(), before.rv())
 	}
 }

@@ -108,7 +108,8 @@ func restored(t *testing.T, how outage, back string) {
 	}
 	second := launch(t, cfg)
 	f.connect(second)
-	all := informer.New(informer.For[*corev1.ConfigMap](f.cfg(second.RESTConfig()), corev1.SchemeGroupVersion.WithResource("configmaps"),
+	all := informer.New(informer.For[*corev1.ConfigMap](f.cfg(second.RESTConfig()),
+		corev1.SchemeGroupVersion.WithResource("configmaps"),
 		informer.Namespace("default")))
 	defer runInformer(t, all)()
 	if err := all.WaitSynced(t.Context()); err != nil {

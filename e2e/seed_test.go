@@ -26,7 +26,8 @@ func manifests(t *testing.T, text string) string {
 	return dir
 }
 
-const team = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: team}\ndata: {a: b}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
+const team = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: team}\ndata: {a: b}\n---\napiVersion: " +
+	"v1\nkind: Namespace\nmetadata: {name: team}\n"
 
 // TestObjectsOfManifestsAreThereWhenTheServerIsReady: also with the objects that a cluster
 // has, one of which is in the manifests.
@@ -34,9 +35,12 @@ func TestObjectsOfManifestsAreThereWhenTheServerIsReady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not of the core set of tests of whole servers")
 	}
-	for name, bootstrap := range map[string]gapless.Bootstrap{"none": gapless.BootstrapNone, "server": gapless.BootstrapServer, "cluster": gapless.BootstrapCluster} {
+	for name, bootstrap := range map[string]gapless.Bootstrap{
+		"none": gapless.BootstrapNone, "server": gapless.BootstrapServer, "cluster": gapless.BootstrapCluster,
+	} {
 		t.Run(name, func(t *testing.T) {
-			account := "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: team, labels: {mine: x}}\n" +
+			account := "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: team, " +
+				"labels: {mine: x}}\n" +
 				"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {mine: x}}\n"
 			l := launch(t, gapless.Config{Bootstrap: bootstrap, From: []string{manifests(t, team+account)}})
 			if diff := cmp.Diff(gapless.Applied{Files: 1, Created: 3, Updated: 1}, l.Applied()); diff != "" {
@@ -80,7 +84,9 @@ func TestServerStopsWhileItAppliesManifests(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(team)
 	for i := range 2000 {
-		text.WriteString("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c" + strings.Repeat("x", i%50) + "-" + strings.Repeat("y", i/50) + "z}\n")
+		text.WriteString(
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c" + strings.Repeat("x", i%50) + "-" + strings.Repeat("y",
+				i/50) + "z}\n")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

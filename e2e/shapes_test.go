@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	acceptTable   = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	acceptTable = "Accept: " +
+		"application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 	acceptPartial = "Accept: application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 	acceptPartels = "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 )
@@ -39,13 +40,15 @@ func rows(table tree) string {
 func TestTableHasARowForEachItem(t *testing.T) {
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		table := c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?limit=2", "", acceptTable)
-		if table.text("kind") != "Table" || table.text("apiVersion") != "meta.k8s.io/v1" || table.rv() != w.moments["d"] || table.text("metadata", "continue") == "" {
+		if table.text("kind") != "Table" || table.text("apiVersion") != "meta.k8s.io/v1" || table.rv() != w.moments["d"] ||
+			table.text("metadata", "continue") == "" {
 			t.Errorf("table %v, want the first page of one at %s", table, w.moments["d"])
 		}
 		if columns(table) != "Name Data Age" || rows(table) != "default-b/d default/a" {
 			t.Errorf("columns %q, rows %q", columns(table), rows(table))
 		}
-		if cell, object := table.at("rows", "0", "cells", "0"), table.text("rows", "0", "object", "kind"); cell != "d" || object != "PartialObjectMetadata" {
+		if cell, object := table.at("rows", "0", "cells", "0"), table.text("rows",
+			"0", "object", "kind"); cell != "d" || object != "PartialObjectMetadata" {
 			t.Errorf("the first cell is %v, its object a %s", cell, object)
 		}
 		none := c.must(http.StatusOK, http.MethodGet, configMaps+"/a?includeObject=None", "", acceptTable)
@@ -86,7 +89,8 @@ func TestTableWatchSendsItsColumnsOnce(t *testing.T) {
 
 func TestErrorsAreNeverTables(t *testing.T) {
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
-		checkStatus(t, w, listRow{code: http.StatusNotFound, reason: "NotFound", message: `configmaps "no" not found`}, c.do(http.MethodGet, configMaps+"/no", "", acceptTable))
+		checkStatus(t, w, listRow{code: http.StatusNotFound, reason: "NotFound", message: `configmaps "no" not found`},
+			c.do(http.MethodGet, configMaps+"/no", "", acceptTable))
 		w.compact(t, w.moments["d"])
 		s := c.watch(allConfigMaps+"?watch=1&resourceVersion=1", acceptTable)
 		s.end("ERROR 410 Expired")
@@ -96,15 +100,18 @@ func TestErrorsAreNeverTables(t *testing.T) {
 func TestPartialObjectsHaveOnlyMetadata(t *testing.T) {
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		one := c.must(http.StatusOK, http.MethodGet, configMaps+"/a", "", acceptPartial)
-		if one.text("kind") != "PartialObjectMetadata" || one.text("apiVersion") != "meta.k8s.io/v1" || one.key() != "default/a" || one.at("data") != nil {
+		if one.text("kind") != "PartialObjectMetadata" || one.text("apiVersion") != "meta.k8s.io/v1" ||
+			one.key() != "default/a" || one.at("data") != nil {
 			t.Errorf("partial object %v", one)
 		}
 		list := c.must(http.StatusOK, http.MethodGet, allConfigMaps, "", acceptPartels)
-		if list.text("kind") != "PartialObjectMetadataList" || list.keys() != whole || list.rv() != w.moments["d"] || list.at("items", "0", "data") != nil {
+		if list.text("kind") != "PartialObjectMetadataList" || list.keys() != whole || list.rv() != w.moments["d"] ||
+			list.at("items", "0", "data") != nil {
 			t.Errorf("partial list %v", list)
 		}
 		s := c.watch(allConfigMaps+"?watch=1&resourceVersion="+w.moments["gone"], acceptPartial)
-		if f := s.next(); f.String() != "ADDED default-b/d@"+w.moments["d"] || f.object.text("kind") != "PartialObjectMetadata" || f.object.at("data") != nil {
+		if f := s.next(); f.String() != "ADDED default-b/d@"+w.moments["d"] || f.object.text("kind") != "PartialObjectMetadata" ||
+			f.object.at("data") != nil {
 			t.Errorf("partial event %v", f.object)
 		}
 	})
@@ -113,11 +120,13 @@ func TestPartialObjectsHaveOnlyMetadata(t *testing.T) {
 func TestWriteReturnsTheWholeObject(t *testing.T) {
 	eachWire(t, func(t *testing.T, _ *knownHistory, c *caller) {
 		o := c.must(http.StatusCreated, http.MethodPost, configMaps, configMapBody("e", "1"))
-		if o.text("kind") != "ConfigMap" || o.text("metadata", "uid") == "" || o.text("metadata", "creationTimestamp") == "" || o.text("data", "x") != "1" {
+		if o.text("kind") != "ConfigMap" || o.text("metadata", "uid") == "" || o.text("metadata", "creationTimestamp") == "" ||
+			o.text("data", "x") != "1" {
 			t.Errorf("created %v", o)
 		}
 		r := c.do(http.MethodGet, configMaps+"/e", "", "Accept: application/yaml")
-		if r.code != http.StatusOK || r.header.Get("Content-Type") != "application/yaml" || !strings.Contains(string(r.body), "kind: ConfigMap\n") {
+		if r.code != http.StatusOK || r.header.Get("Content-Type") != "application/yaml" ||
+			!strings.Contains(string(r.body), "kind: ConfigMap\n") {
 			t.Errorf("YAML: %d %s %s", r.code, r.header.Get("Content-Type"), r.body)
 		}
 	})

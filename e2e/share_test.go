@@ -161,7 +161,8 @@ func TestSharedInformerOfADeletedResourceEnds(t *testing.T) {
 	pool, stop := runPool(t)
 	defer stop()
 	// Something else is watched all the time.
-	maps, err := share.Get(pool, informer.For[*corev1.ConfigMap](c.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps")))
+	maps, err := share.Get(pool,
+		informer.For[*corev1.ConfigMap](c.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps")))
 	noError(t, err)
 	noError(t, maps.WaitSynced(t.Context()))
 
@@ -179,7 +180,9 @@ func TestSharedInformerOfADeletedResourceEnds(t *testing.T) {
 	}
 	c.ask(http.MethodPost, "/apis/example.com/v1/namespaces/default/widgets",
 		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"value":1}`)
-	_, err = leases[2].Until(t.Context(), informer.Key{Namespace: "default", Name: "w"}, func(_ *widget, found bool) bool { return found })
+	_, err = leases[2].Until(t.Context(), informer.Key{Namespace: "default", Name: "w"}, func(_ *widget, found bool) bool {
+		return found
+	})
 	noError(t, err)
 	if n := c.watches("widgets"); n != 1 {
 		t.Errorf("three leases have %d watches", n)
@@ -213,7 +216,9 @@ func TestEveryLeaseGetsTheServersRefusal(t *testing.T) {
 	c := launchShared(t)
 	pool, stop := runPool(t)
 	defer stop()
-	gadgets := informer.For[*widget](c.RESTConfig(), schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"})
+	gadgets := informer.For[*widget](c.RESTConfig(), schema.GroupVersionResource{
+		Group: "example.com", Version: "v1", Resource: "gadgets",
+	})
 	first, second := lease(t, pool, gadgets, informer.Stop4xx()), lease(t, pool, gadgets, informer.Stop4xx())
 	for _, l := range []*share.Lease[*widget]{first, second} {
 		if err := l.WaitSynced(t.Context()); kube.Classify(err) != kube.OutcomeNotFound {

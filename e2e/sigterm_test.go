@@ -82,7 +82,8 @@ func TestSIGTERMEndsAThousandWatchesWithABookmark(t *testing.T) {
 	for range sockets {
 		follow(p.socket(t, h1, path))
 	}
-	h1.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/secrets", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`)
+	h1.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/default/secrets",
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`)
 	want := "BOOKMARK@" + h1.current() + ", clean"
 
 	began := time.Now()
@@ -105,7 +106,8 @@ func TestSIGTERMEndsAThousandWatchesWithABookmark(t *testing.T) {
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("the program ended with %v:\n%s", err, p.log.String())
 	}
-	t.Logf("%d watches ended within %v; the program was gone after %v", count, last.Sub(began).Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("%d watches ended within %v; the program was gone after %v",
+		count, last.Sub(began).Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	if took := last.Sub(began); took > limit {
 		t.Errorf("the last watch ended after %v", took)
 	}

@@ -42,20 +42,23 @@ NamespaceDeletionContentFailure=False ContentDeleted: All content successfully d
 	c.owned("n", "other", "")
 	c.delete(ns, "")
 	c.becomes(ns, "waits for the pod", func(o tree) bool {
-		return conditions(o) == ok+`NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: pods. has 1 resource instances
+		return conditions(o) == ok+
+			`NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: pods. has 1 resource instances
 NamespaceFinalizersRemaining=True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: x.io/a in 1 resource instances, x.io/b in 1 resource instances
 `
 	})
 	c.present(maps + "/other")
 	c.merge(pod, `{"metadata":{"finalizers":null}}`)
 	c.becomes(ns, "waits for the ConfigMap", func(o tree) bool {
-		return conditions(o) == ok+`NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: configmaps. has 1 resource instances
+		return conditions(o) == ok+
+			`NamespaceContentRemaining=True SomeResourcesRemain: Some resources are remaining: configmaps. has 1 resource instances
 NamespaceFinalizersRemaining=True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: x.io/a in 1 resource instances
 `
 	})
 	c.gone(maps + "/other")
 	for _, item := range []string{"0", "4"} {
-		if at := c.must(http.StatusOK, http.MethodGet, ns, "").text("status", "conditions", item, "lastTransitionTime"); at == "" {
+		if at := c.must(http.StatusOK, http.MethodGet, ns, "").text("status",
+			"conditions", item, "lastTransitionTime"); at == "" {
 			t.Errorf("condition %s has no time", item)
 		}
 	}

@@ -40,13 +40,14 @@ func TestInformerWaitsForItsDefinition(t *testing.T) {
 	}
 	has := func(value string) {
 		t.Helper()
-		_, err := all.Until(t.Context(), informer.Key{Namespace: "default", Name: "f"}, func(o *unstructured.Unstructured, found bool) bool {
-			if !found {
-				return value == ""
-			}
-			a, _, _ := unstructured.NestedString(o.Object, "spec", "a")
-			return a == value
-		})
+		_, err := all.Until(t.Context(), informer.Key{Namespace: "default", Name: "f"},
+			func(o *unstructured.Unstructured, found bool) bool {
+				if !found {
+					return value == ""
+				}
+				a, _, _ := unstructured.NestedString(o.Object, "spec", "a")
+				return a == value
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,8 @@ func TestMetadataInformerReceivesAndKeepsOnlyMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, o := range maps.All() {
-		if want := (metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}); o.TypeMeta != want || o.UID == "" {
+		if want := (metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}); o.TypeMeta != want ||
+			o.UID == "" {
 			t.Errorf("%s is %v", k, o)
 		}
 	}

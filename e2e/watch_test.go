@@ -21,9 +21,10 @@ type watchRow struct {
 
 func watchRows() []watchRow {
 	const (
-		state   = "ADDED default-b/d@{d}, ADDED default/a@{a}, ADDED default/b@{b2}"
-		end     = ", END@{d}"
-		afterA  = "ADDED default/b@{b}, ADDED default/c@{c}, MODIFIED default/b@{b2}, DELETED default/c@{gone}, ADDED default-b/d@{d}"
+		state  = "ADDED default-b/d@{d}, ADDED default/a@{a}, ADDED default/b@{b2}"
+		end    = ", END@{d}"
+		afterA = "ADDED default/b@{b}, ADDED default/c@{c}, MODIFIED default/b@{b2}, DELETED default/c@{gone}, " +
+			"ADDED default-b/d@{d}"
 		initial = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 		marks   = "&allowWatchBookmarks=true"
 	)
@@ -45,28 +46,88 @@ func watchRows() []watchRow {
 		{name: "initial not older", query: "resourceVersion={a}" + initial + marks, frames: state + end},
 		{name: "initial future", query: "resourceVersion={future}" + initial + marks, frames: "ERROR 504 Timeout"},
 		{name: "no initial", query: "sendInitialEvents=false&resourceVersionMatch=NotOlderThan", frames: ""},
-		{name: "no initial at zero", query: "resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", frames: ""},
-		{name: "no initial after", query: "resourceVersion={b2}&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", frames: "DELETED default/c@{gone}, ADDED default-b/d@{d}"},
+		{
+			name: "no initial at zero", query: "resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+			frames: "",
+		},
+		{
+			name: "no initial after", query: "resourceVersion={b2}&sendInitialEvents=false&resourceVersionMatch=NotOlderThan",
+			frames: "DELETED default/c@{gone}, ADDED default-b/d@{d}",
+		},
 		{name: "limit and continue", query: "resourceVersion={gone}&limit=1&continue=nonsense", frames: "ADDED default-b/d@{d}"},
-		{name: "label", query: "resourceVersion={a}&labelSelector=x%3D1", frames: "ADDED default/b@{b}, ADDED default/c@{c}, DELETED default/b@{b2}, DELETED default/c@{gone}, ADDED default-b/d@{d}"},
+		{
+			name: "label", query: "resourceVersion={a}&labelSelector=x%3D1",
+			frames: "ADDED default/b@{b}, ADDED default/c@{c}, DELETED default/b@{b2}, DELETED default/c@{gone}, " +
+				"ADDED default-b/d@{d}",
+		},
 		{name: "label that comes", query: "resourceVersion={a}&labelSelector=x%3D2", frames: "ADDED default/b@{b2}"},
-		{name: "name", query: "resourceVersion={a}&fieldSelector=metadata.name%3Db", frames: "ADDED default/b@{b}, MODIFIED default/b@{b2}"},
+		{
+			name: "name", query: "resourceVersion={a}&fieldSelector=metadata.name%3Db",
+			frames: "ADDED default/b@{b}, MODIFIED default/b@{b2}",
+		},
 		{name: "initial with label", query: "labelSelector=x%3D2" + marks, frames: "ADDED default/b@{b2}" + end},
-		{name: "namespace", path: configMaps, query: "resourceVersion={c}", frames: "MODIFIED default/b@{b2}, DELETED default/c@{gone}"},
+		{
+			name: "namespace", path: configMaps, query: "resourceVersion={c}",
+			frames: "MODIFIED default/b@{b2}, DELETED default/c@{gone}",
+		},
 		{name: "namespace that is behind", path: configMaps, query: "resourceVersion={gone}" + marks, frames: "BOOKMARK@{d}"},
 		{name: "heartbeat", query: "timeoutSeconds=3&resourceVersion={d}" + marks, frames: "BOOKMARK@{d}"},
-		{name: "deprecated path", path: "/api/v1/watch/namespaces/default/configmaps", query: "resourceVersion={c}", frames: "MODIFIED default/b@{b2}, DELETED default/c@{gone}"},
-		{name: "deprecated path of one", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "resourceVersion={a}", frames: "ADDED default/b@{b}, MODIFIED default/b@{b2}"},
-		{name: "deprecated path of one that is selected too", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "resourceVersion={b}&fieldSelector=metadata.name%3Db", frames: "MODIFIED default/b@{b2}"},
-		{name: "deprecated path of one, and another one", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "fieldSelector=metadata.name%3Dc", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: "fieldSelector metadata.name doesn't match requested name"}},
-		{name: "deprecated path of one, and no name", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "fieldSelector=metadata.namespace%3Ddefault", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: "fieldSelector metadata.name doesn't match requested name"}},
+		{
+			name: "deprecated path", path: "/api/v1/watch/namespaces/default/configmaps", query: "resourceVersion={c}",
+			frames: "MODIFIED default/b@{b2}, DELETED default/c@{gone}",
+		},
+		{
+			name: "deprecated path of one", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "resourceVersion={a}",
+			frames: "ADDED default/b@{b}, MODIFIED default/b@{b2}",
+		},
+		{
+			name: "deprecated path of one that is selected too", path: "/api/v1/watch/namespaces/default/configmaps/b",
+			query: "resourceVersion={b}&fieldSelector=metadata.name%3Db", frames: "MODIFIED default/b@{b2}",
+		},
+		{
+			name: "deprecated path of one, and another one", path: "/api/v1/watch/namespaces/default/configmaps/b",
+			query: "fieldSelector=metadata.name%3Dc",
+			refused: listRow{
+				code: http.StatusBadRequest, reason: "BadRequest",
+				message: "fieldSelector metadata.name doesn't match requested name",
+			},
+		},
+		{
+			name: "deprecated path of one, and no name", path: "/api/v1/watch/namespaces/default/configmaps/b",
+			query: "fieldSelector=metadata.namespace%3Ddefault",
+			refused: listRow{
+				code: http.StatusBadRequest, reason: "BadRequest",
+				message: "fieldSelector metadata.name doesn't match requested name",
+			},
+		},
 		{name: "negative timeout", query: "timeoutSeconds=-1", frames: ""},
-		{name: "initial without match", query: "sendInitialEvents=true", refused: invalid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")},
-		{name: "match without initial", query: "resourceVersion={a}&resourceVersionMatch=NotOlderThan", refused: invalid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")},
-		{name: "other match", query: "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion={a}", refused: invalid(`Unsupported value: "Exact": supported values: "NotOlderThan"`)},
-		{name: "match and continue", query: "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x", refused: invalid("resourceVersionMatch is forbidden when continue is provided")},
-		{name: "no number", query: "resourceVersion=abc", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: `parsing "abc": invalid syntax`}},
-		{name: "field", query: "fieldSelector=spec.a%3D1", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: `"spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`}},
+		{
+			name: "initial without match", query: "sendInitialEvents=true",
+			refused: invalid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+		},
+		{
+			name: "match without initial", query: "resourceVersion={a}&resourceVersionMatch=NotOlderThan",
+			refused: invalid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
+		},
+		{
+			name: "other match", query: "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion={a}",
+			refused: invalid(`Unsupported value: "Exact": supported values: "NotOlderThan"`),
+		},
+		{
+			name: "match and continue", query: "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x",
+			refused: invalid("resourceVersionMatch is forbidden when continue is provided"),
+		},
+		{
+			name: "no number", query: "resourceVersion=abc",
+			refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: `parsing "abc": invalid syntax`},
+		},
+		{
+			name: "field", query: "fieldSelector=spec.a%3D1",
+			refused: listRow{
+				code: http.StatusBadRequest, reason: "BadRequest",
+				message: `"spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+			},
+		},
 	}
 }
 
@@ -138,11 +199,14 @@ func eachWire(t *testing.T, test func(t *testing.T, w *knownHistory, c *caller))
 func TestWatchRespondsBeforeTheFirstEvent(t *testing.T) {
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		for _, accept := range []string{"application/json", "application/json;stream=watch", "*/*"} {
-			resp, err := c.send(t.Context(), http.MethodGet, configMaps+"?watch=1&resourceVersion="+w.moments["d"], "", "Accept: "+accept)
+			resp, err := c.send(t.Context(), http.MethodGet, configMaps+"?watch=1&resourceVersion="+w.moments["d"], "",
+				"Accept: "+accept)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-cache, private", "Content-Length": ""} {
+			for name, want := range map[string]string{
+				"Content-Type": "application/json", "Cache-Control": "no-cache, private", "Content-Length": "",
+			} {
 				if got := resp.Header.Get(name); got != want {
 					t.Errorf("%s: %q, want %q", name, got, want)
 				}
@@ -161,7 +225,12 @@ func TestWatchRespondsBeforeTheFirstEvent(t *testing.T) {
 			t.Errorf("a watch in YAML gives %d: %s", r.code, r.body)
 		}
 		r := c.do(http.MethodGet, configMaps+"?watch=1", "", "Accept: text/plain")
-		checkStatus(t, w, listRow{code: http.StatusNotAcceptable, reason: "NotAcceptable", message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"}, r)
+		checkStatus(t, w,
+			listRow{
+				code: http.StatusNotAcceptable, reason: "NotAcceptable",
+				message: "only the following media types are accepted: application/json, application/yaml, " +
+					"application/vnd.kubernetes.protobuf",
+			}, r)
 	})
 }
 
@@ -218,7 +287,9 @@ func TestExpiredWatchEndsWithA410Frame(t *testing.T) {
 		if f.String() != "ERROR 410 Expired" || f.object.text("kind") != "Status" || f.object.text("message") != want {
 			t.Errorf("frame %v, want 410 with message %q", f.object, want)
 		}
-		if cause := f.object.text("details", "causes", "0", "message"); !strings.Contains(cause, w.moments["gone"]) || !strings.Contains(cause, "removed on request") {
+		if cause := f.object.text("details",
+			"causes", "0", "message"); !strings.Contains(cause, w.moments["gone"]) ||
+			!strings.Contains(cause, "removed on request") {
 			t.Errorf("cause %q does not say from where on history is kept, and why", cause)
 		}
 		s.end("")
@@ -235,7 +306,8 @@ func TestQuietResourceDoesNotExpire(t *testing.T) {
 		w.compact(t, w.moments["d"])
 		s := c.watch("/api/v1/secrets?watch=1&timeoutSeconds=1&resourceVersion=1")
 		s.end("")
-		list := c.must(http.StatusOK, http.MethodGet, "/api/v1/secrets?resourceVersionMatch=Exact&resourceVersion="+w.moments["a"], "")
+		list := c.must(http.StatusOK, http.MethodGet,
+			"/api/v1/secrets?resourceVersionMatch=Exact&resourceVersion="+w.moments["a"], "")
 		if list.rv() != w.moments["a"] || list.keys() != "" {
 			t.Errorf("the quiet resource at %s is %q at %s", w.moments["a"], list.keys(), list.rv())
 		}
@@ -245,10 +317,14 @@ func TestQuietResourceDoesNotExpire(t *testing.T) {
 func TestExpiredListGets410(t *testing.T) {
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		w.compact(t, w.moments["d"])
-		gone := listRow{code: http.StatusGone, reason: "Expired", message: "The resourceVersion for the provided list is too old."}
-		checkStatus(t, w, gone, c.do(http.MethodGet, allConfigMaps+"?resourceVersionMatch=Exact&resourceVersion="+w.moments["a"], ""))
+		gone := listRow{
+			code: http.StatusGone, reason: "Expired", message: "The resourceVersion for the provided list is too old.",
+		}
+		checkStatus(t, w, gone,
+			c.do(http.MethodGet, allConfigMaps+"?resourceVersionMatch=Exact&resourceVersion="+w.moments["a"], ""))
 		checkStatus(t, w, gone, c.do(http.MethodGet, allConfigMaps+"?limit=1&resourceVersion="+w.moments["a"], ""))
-		if list := c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?resourceVersion="+w.moments["a"], ""); list.keys() != whole {
+		if list := c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?resourceVersion="+w.moments["a"],
+			""); list.keys() != whole {
 			t.Errorf("not older than what is compacted: %s", list.keys())
 		}
 	})
@@ -261,7 +337,11 @@ func TestExpiredContinueTokenReturnsAUsableOne(t *testing.T) {
 		last := c.relabel("default", "b", "7").rv()
 		w.compact(t, last)
 		r := c.do(http.MethodGet, allConfigMaps+"?limit=1&continue="+url.QueryEscape(token), "")
-		checkStatus(t, w, listRow{code: http.StatusGone, reason: "Expired", message: "use the continue token in this response to retrieve the remainder"}, r)
+		checkStatus(t, w,
+			listRow{
+				code: http.StatusGone, reason: "Expired",
+				message: "use the continue token in this response to retrieve the remainder",
+			}, r)
 		next := r.tree(t).text("metadata", "continue")
 		if rv, start, err := wire.DecodeContinue(next); rv != -1 || start != "default-b/d\x00" || err != nil {
 			t.Errorf("the token is at %d and %q (%v), want -1 after default-b/d", rv, start, err)
@@ -271,7 +351,8 @@ func TestExpiredContinueTokenReturnsAUsableOne(t *testing.T) {
 			t.Errorf("the remainder begins with %s at %s, want default/a at %s", page.keys(), page.rv(), last)
 		}
 		c.create("default", "ab", "1")
-		rest := c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?continue="+url.QueryEscape(page.text("metadata", "continue")), "")
+		rest := c.must(http.StatusOK, http.MethodGet,
+			allConfigMaps+"?continue="+url.QueryEscape(page.text("metadata", "continue")), "")
 		if rest.keys() != "default/aa default/b" || rest.rv() != last {
 			t.Errorf("the pages after are %s at %s, want those of %s", rest.keys(), rest.rv(), last)
 		}
@@ -283,7 +364,8 @@ func TestDrainEndsWatchesWithABookmark(t *testing.T) {
 		marked := c.watch(configMaps + "?watch=1&allowWatchBookmarks=true&resourceVersion=" + w.moments["d"])
 		plain := c.watch(allConfigMaps + "?watch=1&resourceVersion=" + w.moments["gone"])
 		last := c.create("default-b", "elsewhere", "1").rv()
-		if got, want := plain.take(2), fmt.Sprintf("ADDED default-b/d@%s, ADDED default-b/elsewhere@%s", w.moments["d"], last); got != want {
+		if got, want := plain.take(2), fmt.Sprintf("ADDED default-b/d@%s, ADDED default-b/elsewhere@%s",
+			w.moments["d"], last); got != want {
 			t.Errorf("the watch shows %s, want %s", got, want)
 		}
 		w.stop()
@@ -300,7 +382,8 @@ func TestTimeoutEndsWatchesWithABookmark(t *testing.T) {
 		rv := w.moments["d"]
 		for range 10 {
 			s := c.watch(configMaps + "?watch=1&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=" + rv)
-			rv = c.must(http.StatusOK, http.MethodPatch, "/api/v1/namespaces/default-b/configmaps/d", fmt.Sprintf(`{"data":{"x":%q}}`, rv),
+			rv = c.must(http.StatusOK, http.MethodPatch, "/api/v1/namespaces/default-b/configmaps/d",
+				fmt.Sprintf(`{"data":{"x":%q}}`, rv),
 				"Content-Type: application/merge-patch+json").rv()
 			frames, err := s.rest()
 			if err != nil {

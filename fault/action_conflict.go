@@ -12,7 +12,9 @@ type Conflict struct{}
 // Serve implements Action.
 func (*Conflict) Serve(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	q := RequestOf(r)
-	Refuse(w, wire.Conflict(groupResource(q), q.Name, "the object has been modified; please apply your changes to the latest version and try again"))
+	Refuse(w,
+		wire.Conflict(groupResource(q), q.Name,
+			"the object has been modified; please apply your changes to the latest version and try again"))
 }
 
 func (*Conflict) check(*Rule, host) error { return nil }

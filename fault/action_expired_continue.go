@@ -26,7 +26,9 @@ func (e *ExpiredContinue) Serve(w http.ResponseWriter, r *http.Request, next htt
 		next.ServeHTTP(w, r)
 		return
 	}
-	gone := &kube.ExpiredError{Kind: kube.ExpiredContinue, Requested: kube.ResourceVersion(rv), Oldest: kube.ResourceVersion(rv) + 1}
+	gone := &kube.ExpiredError{
+		Kind: kube.ExpiredContinue, Requested: kube.ResourceVersion(rv), Oldest: kube.ResourceVersion(rv) + 1,
+	}
 	if err == nil && e.Fresh {
 		const latest = -1
 		gone.Continue = wire.EncodeContinue(latest, start)

@@ -48,7 +48,8 @@ func (g *Gone) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 
 func (g *Gone) check(r *Rule, _ host) error {
 	if noWatch(r) && (g.Frames > 0 || g.As != "" && g.As != "http") {
-		return errors.New("with.as and with.frames are for watches; a list is answered with HTTP 410: add the verb watch, or remove them")
+		return errors.New(
+			"with.as and with.frames are for watches; a list is answered with HTTP 410: add the verb watch, or remove them")
 	}
 	if as := []string{"", "frame", "http", "empty", "close"}; !slices.Contains(as, g.As) {
 		return fmt.Errorf("with.as is %q: want frame, http, empty or close", g.As)

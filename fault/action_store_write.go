@@ -37,7 +37,8 @@ func (s *StoreWrite) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 	})
 	next.ServeHTTP(w, r.WithContext(ctx))
 	if writes.Load() == 0 {
-		injectionOf(r.Context()).rule.failed(errors.New("the last request wrote nothing: it was refused, changed nothing, or its store is in another process"))
+		injectionOf(r.Context()).rule.failed(
+			errors.New("the last request wrote nothing: it was refused, changed nothing, or its store is in another process"))
 	}
 }
 

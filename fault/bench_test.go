@@ -16,7 +16,9 @@ func misses(t testing.TB, n int) *fault.Set {
 	s := fault.New(1)
 	for range n {
 		if err := s.Add(fault.Rule{
-			Match:  fault.Match{Verbs: []string{"watch"}, Resources: []string{"secrets", "deployments.apps"}, Namespaces: []string{"team-*"}},
+			Match: fault.Match{
+				Verbs: []string{"watch"}, Resources: []string{"secrets", "deployments.apps"}, Namespaces: []string{"team-*"},
+			},
 			Action: &fault.Gone{},
 		}); err != nil {
 			t.Fatalf("add: %v", err)

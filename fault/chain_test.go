@@ -25,7 +25,9 @@ func code(t testing.TB, h http.Handler, method, target string) (code int) {
 
 func TestRulesApplyInTheirOrder(t *testing.T) {
 	s := fault.New(1)
-	if err := s.Add(fault.Rule{Name: "first", Action: &fault.Unauthorized{}, Count: 1}, fault.Rule{Name: "second", Action: &fault.Unavailable{}, Count: 1}); err != nil {
+	if err := s.Add(fault.Rule{Name: "first", Action: &fault.Unauthorized{}, Count: 1}, fault.Rule{
+		Name: "second", Action: &fault.Unavailable{}, Count: 1,
+	}); err != nil {
 		t.Fatalf("add: %v", err)
 	}
 	h := s.Handler(fine())
@@ -70,7 +72,9 @@ func TestRuleWithoutVerbsIsForThoseOfItsAction(t *testing.T) {
 // it counts only what the client has asked.
 func TestRequestsOfActionsReachNoRule(t *testing.T) {
 	s := fault.New(1)
-	if err := s.Add(fault.Rule{Action: &fault.Stale{Quorum: true}}, fault.Rule{Action: &fault.Unavailable{}, Match: fault.Match{Nth: 2}}); err != nil {
+	if err := s.Add(fault.Rule{Action: &fault.Stale{Quorum: true}}, fault.Rule{
+		Action: &fault.Unavailable{}, Match: fault.Match{Nth: 2},
+	}); err != nil {
 		t.Fatalf("add: %v", err)
 	}
 	asked := 0
@@ -90,7 +94,9 @@ func TestRequestsOfActionsReachNoRule(t *testing.T) {
 
 func TestRemovalOfARestartEndsItWhileOtherRulesRemain(t *testing.T) {
 	s := fault.New(1)
-	if err := s.Add(fault.Rule{Name: "restart", Action: &fault.Restart{}, Count: 1}, fault.Rule{Action: &fault.Unavailable{}, Match: fault.Match{Verbs: []string{"post"}}}); err != nil {
+	if err := s.Add(fault.Rule{Name: "restart", Action: &fault.Restart{}, Count: 1}, fault.Rule{
+		Action: &fault.Unavailable{}, Match: fault.Match{Verbs: []string{"post"}},
+	}); err != nil {
 		t.Fatalf("add: %v", err)
 	}
 	h := s.Handler(fine())

@@ -110,7 +110,9 @@ func readProtobufList(envelope []byte) (objectList, error) {
 			}
 			out.resourceVersion = meta.ResourceVersion
 		case number == itemsField:
-			object, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: out.apiVersion, Kind: out.kind}, Raw: value}).Marshal()
+			object, err := (&runtime.Unknown{
+				TypeMeta: runtime.TypeMeta{APIVersion: out.apiVersion, Kind: out.kind}, Raw: value,
+			}).Marshal()
 			if err != nil {
 				return objectList{}, fmt.Errorf("read a list: %w", err)
 			}

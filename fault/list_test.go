@@ -59,7 +59,8 @@ func TestListsAreReadAsObjectsOfTheirKind(t *testing.T) {
 		}
 	}
 	custom, err := readList([]byte(`{"kind":"WList","apiVersion":"x/v1","items":[{"kind":"W","apiVersion":"x/v1"},{}]}`))
-	if err != nil || string(custom.objects[0]) != `{"kind":"W","apiVersion":"x/v1"}` || string(custom.objects[1]) != `{"kind":"W","apiVersion":"x/v1"}` {
+	if err != nil || string(custom.objects[0]) != `{"kind":"W","apiVersion":"x/v1"}` ||
+		string(custom.objects[1]) != `{"kind":"W","apiVersion":"x/v1"}` {
 		t.Errorf("%q, %v", custom.objects, err)
 	}
 }

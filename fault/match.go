@@ -58,7 +58,9 @@ func (m *Match) check(able []string) error {
 	}
 	for _, name := range m.Resources {
 		if name == "" || strings.ContainsAny(name, "/ *") && name != "*" || strings.ToLower(name) != name {
-			bad("match.resources: %q is no resource; want a plural in lower case with its group, like pods or deployments.apps, or *", name)
+			bad(
+				"match.resources: %q is no resource; want a plural in lower case with its group, like pods or "+
+					"deployments.apps, or *", name)
 		}
 	}
 	for _, list := range [][]string{m.Namespaces, m.Names, m.UserAgents} {
@@ -70,11 +72,15 @@ func (m *Match) check(able []string) error {
 	if len(asks) == 0 {
 		asks = able
 	}
-	if len(asks) > 0 && len(m.Subresources) > 0 && !slices.Contains(m.Subresources, "") && !slices.ContainsFunc(asks, hasSubresource) {
-		bad("match.subresources: a %s is not about a subresource, so no request can match: remove them", strings.Join(asks, " or "))
+	if len(asks) > 0 && len(m.Subresources) > 0 && !slices.Contains(m.Subresources, "") &&
+		!slices.ContainsFunc(asks, hasSubresource) {
+		bad("match.subresources: a %s is not about a subresource, so no request can match: remove them",
+			strings.Join(asks, " or "))
 	}
-	if len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, ofResource) && len(m.Resources)+len(m.Subresources)+len(m.Namespaces)+len(m.Names) > 0 {
-		bad("match.verbs: a %s is about no resource, so no request can match: use verbs like create and update", strings.Join(m.Verbs, " or "))
+	if len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, ofResource) &&
+		len(m.Resources)+len(m.Subresources)+len(m.Namespaces)+len(m.Names) > 0 {
+		bad("match.verbs: a %s is about no resource, so no request can match: use verbs like create and update",
+			strings.Join(m.Verbs, " or "))
 	}
 	if len(m.Names) > 0 && len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, namesObject) && len(m.Subresources) == 0 {
 		bad("match.names: a %s has no name in its path, so no request can match: remove the names", strings.Join(m.Verbs, " or "))

@@ -27,7 +27,8 @@ func TestRulesAreReadAsJSONAndYAMLAndInOneLine(t *testing.T) {
 		Action: &fault.Gone{As: "http"}, Count: 2,
 	}
 	for name, text := range map[string]string{
-		"JSON": `{"name":"expire","match":{"verbs":["watch"],"resources":["pods","deployments.apps"],"namespaces":["team-*"],"userAgents":["kubectl/*"],` +
+		"JSON": `{"name":"expire","match":{"verbs":["watch"],"resources":["pods","deployments.apps"],"namespaces":["team-*"],` +
+			`"userAgents":["kubectl/*"],` +
 			`"every":3,"probability":0.5,"after":"1s","until":"1m"},"action":"gone","with":{"as":"http"},"count":2}`,
 		"YAML": `
 - name: expire
@@ -53,7 +54,8 @@ func TestRulesAreReadAsJSONAndYAMLAndInOneLine(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	short, err := fault.ParseShort("gone,name=expire,verbs=watch,resources=pods|deployments.apps,namespaces=team-*,userAgents=kubectl/*,every=3,probability=0.5,after=1s,until=1m,as=http,count=2")
+	short, err := fault.ParseShort(
+		"gone,name=expire,verbs=watch,resources=pods|deployments.apps,namespaces=team-*,userAgents=kubectl/*,every=3,probability=0.5,after=1s,until=1m,as=http,count=2")
 	if err != nil {
 		t.Fatalf("parse the rule: %v", err)
 	}
@@ -72,68 +74,76 @@ func TestRulesAreReadAsJSONAndYAMLAndInOneLine(t *testing.T) {
 
 func TestWrongRulesAreRefusedWithTheReason(t *testing.T) {
 	for text, want := range map[string]string{
-		`{}`:                                                                                "there is no action",
-		`{action: gone, mach: {}}`:                                                          "/0/mach: there is no such field",
-		`{action: gone, Action: cut}`:                                                       "no such field",
-		`{action: vanish}`:                                                                  `there is no action "vanish"; the actions are gone, `,
-		`{action: gone, with: {shape: http}}`:                                               "with (the parameters of gone): /shape: there is no such field",
-		`{action: gone, with: {as: ftp}}`:                                                   "want frame, http, empty or close",
-		`{action: gone, with: [1]}`:                                                         "want an object",
-		`{action: gone, match: {nth: 1, every: 2}}`:                                         "set one of them",
-		`{action: gone, match: {nth: 1}, count: 2}`:                                         "nth is one request",
-		`{action: gone, match: {nth: -1}}`:                                                  "count from 1",
-		`{action: gone, match: {nth: two}}`:                                                 "/0/match/nth: want int",
-		`{action: gone, match: {probability: 1.5}}`:                                         "want a number from 0 to 1",
-		`{action: gone, match: {probability: 0}}`:                                           "no request can match",
-		`{action: gone, match: {probability: .nan}}`:                                        "read the rules",
-		`{action: gone, match: {after: 2s, until: 1s}}`:                                     "not later than after",
-		`{action: gone, match: {after: -2s}}`:                                               "cannot be negative",
-		`{action: gone, match: {after: 5}}`:                                                 "want a text like",
-		`{action: gone, match: {verbs: [wach]}}`:                                            `there is no verb "wach"; the verbs are get, list`,
-		`{action: duplicate, match: {verbs: [list]}}`:                                       `can do nothing to "list", only to watch`,
-		`{action: conflict, match: {verbs: [create]}}`:                                      `can do nothing to "create"`,
-		`{action: gone, match: {resources: [Pods]}}`:                                        "want a plural in lower case",
-		`{action: gone, match: {resources: [apps/deployments]}}`:                            "want a plural in lower case",
-		`{action: delay, with: {for: 1s}, match: {verbs: [create], names: [x]}}`:            "has no name in its path",
-		`{action: gone, match: {names: [""]}}`:                                              "cannot be empty",
-		`{action: gone, count: -1}`:                                                         "count cannot be negative",
-		`{action: gone, name: "a b"}`:                                                       "want at most 63 letters",
-		`{action: delay}`:                                                                   "set with.for or with.event",
-		`{action: delay, with: {for: soon}}`:                                                "/for: time: invalid duration",
-		`{action: throttle}`:                                                                "want a number above 0",
-		`{action: restart}`:                                                                 "set count or match.nth",
-		`{action: restart, count: 1, with: {for: 1s, store: same}}`:                         "remove one of for and store",
-		`{action: restart, count: 1, with: {for: 1h}}`:                                      "want at most 10m0s",
-		`{action: too-many-requests, with: {retryAfter: 1500ms}}`:                           "want whole seconds",
-		`{action: stale, with: {behind: 2, resourceVersion: 5}}`:                            "set one of them",
-		`{action: definition, with: {do: remove}}`:                                          "want the name of a CustomResourceDefinition",
-		`{action: definition, with: {do: edit, name: a.b}}`:                                 "an edit needs a JSON merge patch",
-		`{action: gone, action: cut}`:                                                       "already set",
-		`[{action: gone}, {action: cut, with: {how: softly}}]`:                              "rule 2 (cut)",
-		`{action: delay, with: {for: 1s}, match: {verbs: [watch], subresources: [status]}}`: "match.subresources: a watch is not about a subresource",
-		`{action: gone, match: {subresources: [status]}}`:                                   "a list or watch is not about a subresource",
-		`{action: cut, match: {verbs: [post], resources: [pods]}}`:                          "match.verbs: a post is about no resource",
-		`{action: cut, match: {verbs: [put, head], names: [x]}}`:                            "a put or head is about no resource",
-		`{action: gone, with: {as: close}, match: {verbs: [list]}}`:                         "a list is answered with HTTP 410",
-		`{action: gone, with: {frames: 2}, match: {verbs: [list]}}`:                         "a list is answered with HTTP 410",
-		`{action: gone, with: {as: http, frames: 2}}`:                                       "no event can precede",
-		`{action: cut, with: {how: mid-frame}, match: {verbs: [get]}}`:                      "add the verb watch",
-		`{action: silence, with: {frames: 1}, match: {verbs: [create]}}`:                    "add the verb watch",
-		`{action: silence, with: {frames: -1}}`:                                             "cannot be negative",
-		`{action: internal-error, with: {frames: 1}, match: {verbs: [get]}}`:                "add the verb watch",
-		`{action: delay, with: {event: 1s}, match: {verbs: [list]}}`:                        "add the verb watch",
-		`{action: split, with: {writes: 1}}`:                                                "want a number from 2 to 10000",
-		`{action: large-frame, with: {bytes: 99999999}}`:                                    "at most 64 MiB",
-		`{action: short-watch, with: {for: -1s}}`:                                           "cannot be negative",
-		`{action: lost-answer, match: {verbs: [watch]}}`:                                    `can do nothing to "watch"`,
-		`{action: lost-answer, with: {how: mid-frame}}`:                                     "want clean or reset",
-		`{action: store-write}`:                                                             "set with.fail to before or after",
-		`{action: store-write, with: {fail: often}}`:                                        "want before or after",
-		`{action: store-write, with: {fail: after}, match: {verbs: [get]}}`:                 `can do nothing to "get"`,
-		`{action: store-write, with: {fail: after, writes: -1}}`:                            "cannot be negative",
-		`{action: stale, with: {behind: 200000}}`:                                           "want at most 100000",
-		`{action: restart, count: 1, with: {store: newer}}`:                                 "want same, wiped or older",
-		`{action: undecodable, with: {how: type, frames: -1}}`:                              "want type or syntax",
+		`{}`:                          "there is no action",
+		`{action: gone, mach: {}}`:    "/0/mach: there is no such field",
+		`{action: gone, Action: cut}`: "no such field",
+		`{action: vanish}`: `there is no action "vanish"; ` +
+			`the actions are gone, `,
+		`{action: gone, with: {shape: http}}`: "with (the parameters of gone): " +
+			"/shape: there is no such field",
+		`{action: gone, with: {as: ftp}}`:               "want frame, http, empty or close",
+		`{action: gone, with: [1]}`:                     "want an object",
+		`{action: gone, match: {nth: 1, every: 2}}`:     "set one of them",
+		`{action: gone, match: {nth: 1}, count: 2}`:     "nth is one request",
+		`{action: gone, match: {nth: -1}}`:              "count from 1",
+		`{action: gone, match: {nth: two}}`:             "/0/match/nth: want int",
+		`{action: gone, match: {probability: 1.5}}`:     "want a number from 0 to 1",
+		`{action: gone, match: {probability: 0}}`:       "no request can match",
+		`{action: gone, match: {probability: .nan}}`:    "read the rules",
+		`{action: gone, match: {after: 2s, until: 1s}}`: "not later than after",
+		`{action: gone, match: {after: -2s}}`:           "cannot be negative",
+		`{action: gone, match: {after: 5}}`:             "want a text like",
+		`{action: gone, match: {verbs: [wach]}}`: `there is no verb "wach"; the ` +
+			`verbs are get, list`,
+		`{action: duplicate, match: {verbs: [list]}}`: `can do nothing to ` +
+			`"list", only to watch`,
+		`{action: conflict, match: {verbs: [create]}}`:                           `can do nothing to "create"`,
+		`{action: gone, match: {resources: [Pods]}}`:                             "want a plural in lower case",
+		`{action: gone, match: {resources: [apps/deployments]}}`:                 "want a plural in lower case",
+		`{action: delay, with: {for: 1s}, match: {verbs: [create], names: [x]}}`: "has no name in its path",
+		`{action: gone, match: {names: [""]}}`:                                   "cannot be empty",
+		`{action: gone, count: -1}`:                                              "count cannot be negative",
+		`{action: gone, name: "a b"}`:                                            "want at most 63 letters",
+		`{action: delay}`:                                                        "set with.for or with.event",
+		`{action: delay, with: {for: soon}}`:                                     "/for: time: invalid duration",
+		`{action: throttle}`:                                                     "want a number above 0",
+		`{action: restart}`:                                                      "set count or match.nth",
+		`{action: restart, count: 1, with: {for: 1s, store: same}}`:              "remove one of for and store",
+		`{action: restart, count: 1, with: {for: 1h}}`:                           "want at most 10m0s",
+		`{action: too-many-requests, with: {retryAfter: 1500ms}}`:                "want whole seconds",
+		`{action: stale, with: {behind: 2, resourceVersion: 5}}`:                 "set one of them",
+		`{action: definition, with: {do: remove}}`: "want the name of a " +
+			"CustomResourceDefinition",
+		`{action: definition, with: {do: edit, name: a.b}}`:    "an edit needs a JSON merge patch",
+		`{action: gone, action: cut}`:                          "already set",
+		`[{action: gone}, {action: cut, with: {how: softly}}]`: "rule 2 (cut)",
+		`{action: delay, with: {for: 1s}, match: {verbs: [watch], subresources: [status]}}`: "match.subresources: a watch is " +
+			"not about a subresource",
+		`{action: gone, match: {subresources: [status]}}`: "a list or watch is not " +
+			"about a subresource",
+		`{action: cut, match: {verbs: [post], resources: [pods]}}`: "match.verbs: a post " +
+			"is about no resource",
+		`{action: cut, match: {verbs: [put, head], names: [x]}}`:             "a put or head is about no resource",
+		`{action: gone, with: {as: close}, match: {verbs: [list]}}`:          "a list is answered with HTTP 410",
+		`{action: gone, with: {frames: 2}, match: {verbs: [list]}}`:          "a list is answered with HTTP 410",
+		`{action: gone, with: {as: http, frames: 2}}`:                        "no event can precede",
+		`{action: cut, with: {how: mid-frame}, match: {verbs: [get]}}`:       "add the verb watch",
+		`{action: silence, with: {frames: 1}, match: {verbs: [create]}}`:     "add the verb watch",
+		`{action: silence, with: {frames: -1}}`:                              "cannot be negative",
+		`{action: internal-error, with: {frames: 1}, match: {verbs: [get]}}`: "add the verb watch",
+		`{action: delay, with: {event: 1s}, match: {verbs: [list]}}`:         "add the verb watch",
+		`{action: split, with: {writes: 1}}`:                                 "want a number from 2 to 10000",
+		`{action: large-frame, with: {bytes: 99999999}}`:                     "at most 64 MiB",
+		`{action: short-watch, with: {for: -1s}}`:                            "cannot be negative",
+		`{action: lost-answer, match: {verbs: [watch]}}`:                     `can do nothing to "watch"`,
+		`{action: lost-answer, with: {how: mid-frame}}`:                      "want clean or reset",
+		`{action: store-write}`:                                              "set with.fail to before or after",
+		`{action: store-write, with: {fail: often}}`:                         "want before or after",
+		`{action: store-write, with: {fail: after}, match: {verbs: [get]}}`:  `can do nothing to "get"`,
+		`{action: store-write, with: {fail: after, writes: -1}}`:             "cannot be negative",
+		`{action: stale, with: {behind: 200000}}`:                            "want at most 100000",
+		`{action: restart, count: 1, with: {store: newer}}`:                  "want same, wiped or older",
+		`{action: undecodable, with: {how: type, frames: -1}}`:               "want type or syntax",
 		"[]":            "there is no rule",
 		"# none\n":      "there is no rule",
 		"\t":            "read the rules as YAML",
@@ -162,7 +172,9 @@ func TestWrongRulesAreRefusedWithTheReason(t *testing.T) {
 
 func TestParameterThatIsCalledLikeAKeyIsGivenInOneLine(t *testing.T) {
 	r, err := fault.ParseShort("definition,name=rule,with.name=widgets.example.com,do=remove,nth=1")
-	want := fault.Rule{Name: "rule", Match: fault.Match{Nth: 1}, Action: &fault.Definition{Name: "widgets.example.com", Do: "remove"}}
+	want := fault.Rule{
+		Name: "rule", Match: fault.Match{Nth: 1}, Action: &fault.Definition{Name: "widgets.example.com", Do: "remove"},
+	}
 	if diff := cmp.Diff(want, r); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}

@@ -122,9 +122,11 @@ func TestAnswersThatAreNoFramesPassUnchanged(t *testing.T) {
 		header http.Header
 		body   string
 	}{
-		"compressed though nobody asked": {http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, "\x1f\x8b{}\"\n{"},
-		"CBOR":                           {http.Header{"Content-Type": {"application/cbor-seq"}}, "\xd9\xd9\xf7{}\n"},
-		"no JSON":                        {http.Header{"Content-Type": {"application/json"}}, "upstream connect error\n"},
+		"compressed though nobody asked": {
+			http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}}, "\x1f\x8b{}\"\n{",
+		},
+		"CBOR":    {http.Header{"Content-Type": {"application/cbor-seq"}}, "\xd9\xd9\xf7{}\n"},
+		"no JSON": {http.Header{"Content-Type": {"application/json"}}, "upstream connect error\n"},
 	} {
 		s := serve(t, false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			maps.Copy(w.Header(), c.header)
@@ -162,7 +164,9 @@ func TestWatchesAreNotCompressedWhileTheirFramesAreChanged(t *testing.T) {
 func TestMessagesAreFoundWhenBothSidesCouldCompressThem(t *testing.T) {
 	a := event("ADDED", "a", "1")
 	s := serve(t, false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionContextTakeover, CompressionThreshold: 1})
+		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+			CompressionMode: websocket.CompressionContextTakeover, CompressionThreshold: 1,
+		})
 		if err != nil {
 			return
 		}
@@ -171,7 +175,9 @@ func TestMessagesAreFoundWhenBothSidesCouldCompressThem(t *testing.T) {
 		_ = ws.Write(ctx, websocket.MessageText, []byte(a))
 		<-ctx.Done()
 	}), fault.Rule{Action: &fault.Duplicate{}})
-	ws, resp, err := websocket.Dial(t.Context(), s.URL+watchPods, &websocket.DialOptions{CompressionMode: websocket.CompressionContextTakeover, CompressionThreshold: 1})
+	ws, resp, err := websocket.Dial(t.Context(), s.URL+watchPods, &websocket.DialOptions{
+		CompressionMode: websocket.CompressionContextTakeover, CompressionThreshold: 1,
+	})
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}
@@ -188,7 +194,9 @@ func TestMessagesAreFoundWhenBothSidesCouldCompressThem(t *testing.T) {
 
 // TestEventsOfAWebSocketWaitUntilTheRuleIsRemoved also where the handler has returned before.
 func TestEventsOfAWebSocketWaitUntilTheRuleIsRemoved(t *testing.T) {
-	for name, action := range map[string]fault.Action{"delay": &fault.Delay{Event: time.Hour}, "throttle": &fault.Throttle{BytesPerSecond: 1}} {
+	for name, action := range map[string]fault.Action{
+		"delay": &fault.Delay{Event: time.Hour}, "throttle": &fault.Throttle{BytesPerSecond: 1},
+	} {
 		written := make(chan struct{})
 		s := serve(t, false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			ws, err := websocket.Accept(w, r, nil)

@@ -59,7 +59,9 @@ func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
 // reaches returns an error for a rule that needs a store where there is none.
 func (s *Set) reaches(r *Rule) error {
 	if _, needs := r.Action.(*StoreWrite); needs && faulthost.Of(&s.hidden).NoStore() {
-		return errors.New("the store is in another process, where no rule can reach it: add the rule to a server (gapless serve --enable-faults)")
+		return errors.New(
+			"the store is in another process, where no rule can reach it: add the rule to a server (gapless " +
+				"serve --enable-faults)")
 	}
 	return nil
 }

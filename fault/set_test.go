@@ -38,30 +38,44 @@ func TestMatchSelectsByEachField(t *testing.T) {
 		target string
 		want   bool
 	}{
-		"everything":                    {fault.Match{}, "GET", "/version", true},
-		"verb":                          {fault.Match{Verbs: []string{"list", "get"}}, "GET", deployment, true},
-		"other verb":                    {fault.Match{Verbs: []string{"update"}}, "GET", deployment, false},
-		"watch":                         {fault.Match{Verbs: []string{"watch"}}, "GET", "/api/v1/pods?watch=1", true},
-		"watch that is none":            {fault.Match{Verbs: []string{"watch"}}, "GET", "/api/v1/pods?watch=false", false},
-		"old path of watches":           {fault.Match{Verbs: []string{"watch"}, Resources: []string{"pods"}}, "GET", "/api/v1/watch/pods", true},
-		"deletecollection":              {fault.Match{Verbs: []string{"deletecollection"}}, "DELETE", "/api/v1/namespaces/x/pods", true},
-		"resource":                      {fault.Match{Resources: []string{"deployments.apps"}}, "GET", deployment, true},
-		"resource of another group":     {fault.Match{Resources: []string{"deployments"}}, "GET", deployment, false},
-		"core resource":                 {fault.Match{Resources: []string{"pods"}}, "GET", "/api/v1/pods", true},
-		"group with dots":               {fault.Match{Resources: []string{"leases.coordination.k8s.io"}}, "GET", "/apis/coordination.k8s.io/v1/leases", true},
-		"any resource":                  {fault.Match{Resources: []string{"*"}}, "GET", deployment, true},
-		"any resource, but it is none":  {fault.Match{Resources: []string{"*"}}, "GET", "/version", false},
-		"namespace":                     {fault.Match{Namespaces: []string{"b", "team-*"}}, "GET", deployment, true},
-		"other namespace":               {fault.Match{Namespaces: []string{"team"}}, "GET", deployment, false},
-		"name":                          {fault.Match{Names: []string{"w?b"}}, "GET", deployment, true},
-		"name in a selector":            {fault.Match{Names: []string{"web"}}, "GET", "/api/v1/pods?fieldSelector=metadata.name%3Dweb", true},
+		"everything":         {fault.Match{}, "GET", "/version", true},
+		"verb":               {fault.Match{Verbs: []string{"list", "get"}}, "GET", deployment, true},
+		"other verb":         {fault.Match{Verbs: []string{"update"}}, "GET", deployment, false},
+		"watch":              {fault.Match{Verbs: []string{"watch"}}, "GET", "/api/v1/pods?watch=1", true},
+		"watch that is none": {fault.Match{Verbs: []string{"watch"}}, "GET", "/api/v1/pods?watch=false", false},
+		"old path of watches": {
+			fault.Match{Verbs: []string{"watch"}, Resources: []string{"pods"}}, "GET", "/api/v1/watch/pods", true,
+		},
+		"deletecollection": {
+			fault.Match{Verbs: []string{"deletecollection"}}, "DELETE", "/api/v1/namespaces/x/pods", true,
+		},
+		"resource":                  {fault.Match{Resources: []string{"deployments.apps"}}, "GET", deployment, true},
+		"resource of another group": {fault.Match{Resources: []string{"deployments"}}, "GET", deployment, false},
+		"core resource":             {fault.Match{Resources: []string{"pods"}}, "GET", "/api/v1/pods", true},
+		"group with dots": {
+			fault.Match{Resources: []string{"leases.coordination.k8s.io"}}, "GET", "/apis/coordination.k8s.io/v1/leases", true,
+		},
+		"any resource":                 {fault.Match{Resources: []string{"*"}}, "GET", deployment, true},
+		"any resource, but it is none": {fault.Match{Resources: []string{"*"}}, "GET", "/version", false},
+		"namespace":                    {fault.Match{Namespaces: []string{"b", "team-*"}}, "GET", deployment, true},
+		"other namespace":              {fault.Match{Namespaces: []string{"team"}}, "GET", deployment, false},
+		"name":                         {fault.Match{Names: []string{"w?b"}}, "GET", deployment, true},
+		"name in a selector": {
+			fault.Match{Names: []string{"web"}}, "GET", "/api/v1/pods?fieldSelector=metadata.name%3Dweb", true,
+		},
 		"other name":                    {fault.Match{Names: []string{"web"}}, "GET", "/api/v1/pods", false},
 		"subresource":                   {fault.Match{Subresources: []string{"status"}}, "GET", deployment + "/status", true},
 		"the object and no subresource": {fault.Match{Subresources: []string{""}}, "GET", deployment + "/status", false},
 		"user agent":                    {fault.Match{UserAgents: []string{"kubectl/*"}}, "GET", "/version", true},
 		"other user agent":              {fault.Match{UserAgents: []string{"curl*"}}, "GET", "/version", false},
-		"status of a namespace":         {fault.Match{Resources: []string{"namespaces"}, Subresources: []string{"status"}}, "PUT", "/api/v1/namespaces/x/status", true},
-		"a namespace is in itself, as in authorization": {fault.Match{Namespaces: []string{"x"}}, "GET", "/api/v1/namespaces/x", true},
+		"status of a namespace": {
+			fault.Match{Resources: []string{"namespaces"}, Subresources: []string{"status"}},
+			"PUT",
+			"/api/v1/namespaces/x/status", true,
+		},
+		"a namespace is in itself, as in authorization": {
+			fault.Match{Namespaces: []string{"x"}}, "GET", "/api/v1/namespaces/x", true,
+		},
 	} {
 		s := fault.New(1)
 		if err := s.Add(fault.Rule{Match: c.match, Action: &fault.Unavailable{}}); err != nil {
@@ -104,7 +118,9 @@ func TestNthEveryAndCountSelectByOrder(t *testing.T) {
 func TestSeedAndOrderDecideWhichRequestsFail(t *testing.T) {
 	run := func(seed uint64, more ...fault.Rule) string {
 		s := fault.New(seed)
-		rules := append(more, fault.Rule{Name: "half", Match: fault.Match{Probability: 0.5, Verbs: []string{"list"}}, Action: &fault.Unauthorized{}})
+		rules := append(more, fault.Rule{
+			Name: "half", Match: fault.Match{Probability: 0.5, Verbs: []string{"list"}}, Action: &fault.Unauthorized{},
+		})
 		if err := s.Add(rules...); err != nil {
 			t.Fatalf("add: %v", err)
 		}
@@ -121,7 +137,9 @@ func TestSeedAndOrderDecideWhichRequestsFail(t *testing.T) {
 	if again := run(1); again != first {
 		t.Errorf("%s and %s with one seed", first, again)
 	}
-	if with := run(1, fault.Rule{Match: fault.Match{Probability: 0.5, Verbs: []string{"get"}}, Action: &fault.Cut{}}); with != first {
+	if with := run(1, fault.Rule{
+		Match: fault.Match{Probability: 0.5, Verbs: []string{"get"}}, Action: &fault.Cut{},
+	}); with != first {
 		t.Error("a rule changes the choices of another")
 	}
 	if other := run(2); other == first {
@@ -132,7 +150,9 @@ func TestSeedAndOrderDecideWhichRequestsFail(t *testing.T) {
 func TestWindowBeginsAndEndsAfterTheRuleWasAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fault.New(1)
-		if err := s.Add(fault.Rule{Match: fault.Match{After: 2 * time.Second, Until: 4 * time.Second}, Action: &fault.Unauthorized{}}); err != nil {
+		if err := s.Add(fault.Rule{
+			Match: fault.Match{After: 2 * time.Second, Until: 4 * time.Second}, Action: &fault.Unauthorized{},
+		}); err != nil {
 			t.Fatalf("add: %v", err)
 		}
 		h := s.Handler(fine())
@@ -158,7 +178,9 @@ func TestRequestThatNoRuleMatchesGetsTheOriginalWriter(t *testing.T) {
 	if err := s.Add(fault.Rule{Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Duplicate{}}); err == nil {
 		t.Fatal("duplicate on lists")
 	}
-	if err := s.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}, Resources: []string{"secrets"}}, Action: &fault.Duplicate{}}); err != nil {
+	if err := s.Add(fault.Rule{
+		Match: fault.Match{Verbs: []string{"watch"}, Resources: []string{"secrets"}}, Action: &fault.Duplicate{},
+	}); err != nil {
 		t.Fatalf("add: %v", err)
 	}
 	h.ServeHTTP(w, r)

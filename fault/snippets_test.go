@@ -33,7 +33,9 @@ func (u *UnknownEvent) Serve(w http.ResponseWriter, r *http.Request, next http.H
 // compares with this file.
 func TestActionOfADocumentWorks(t *testing.T) {
 	for frames, want := range []string{"PROGRESS,ADDED a,ADDED b", "ADDED a,PROGRESS,ADDED b"} {
-		s := serve(t, true, events(event("ADDED", "a", "1"), event("ADDED", "b", "2")), fault.Rule{Action: &UnknownEvent{Type: "PROGRESS", Frames: frames}})
+		s := serve(t, true, events(event("ADDED", "a", "1"), event("ADDED", "b", "2")), fault.Rule{
+			Action: &UnknownEvent{Type: "PROGRESS", Frames: frames},
+		})
 		if got, err := s.lines(t, 3); strings.Join(got, ",") != want || err != nil {
 			t.Errorf("%q, %v; want %s", got, err, want)
 		}
@@ -52,7 +54,8 @@ func TestEveryActionHasASection(t *testing.T) {
 		_, section, found := strings.Cut(string(page), "\n## "+k.Name+"\n")
 		section, _, _ = strings.Cut(section, "\n## ")
 		if !found || !strings.Contains(section, "*Seen:*") || !strings.Contains(section, "*A correct client*") {
-			t.Errorf("docs/faults.md does not describe %s: what it simulates, where it was seen, what a correct client does", k.Name)
+			t.Errorf("docs/faults.md does not describe %s: what it simulates, where it was seen, what a correct client does",
+				k.Name)
 		}
 	}
 }

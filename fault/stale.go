@@ -92,7 +92,9 @@ func initialAt(r *http.Request, opened Frame, at uint64, bookmark bool) []Frame 
 	answer := ask(r, accept, exactly(at))
 	list, err := readList(answer.Body.Bytes())
 	if err != nil || answer.Code != http.StatusOK || list.protobuf != (opened.Form == Protobuf) {
-		end := opened.Status(&kube.ExpiredError{Requested: kube.ResourceVersion(at), Oldest: kube.ResourceVersion(at) + 1, Kind: kube.ExpiredWatch})
+		end := opened.Status(&kube.ExpiredError{
+			Requested: kube.ResourceVersion(at), Oldest: kube.ResourceVersion(at) + 1, Kind: kube.ExpiredWatch,
+		})
 		end.End = Clean
 		injectionOf(r.Context()).rule.failed(errors.New("the older state cannot be listed any more"))
 		return []Frame{end}

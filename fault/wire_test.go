@@ -54,7 +54,8 @@ func events(lines ...string) http.HandlerFunc {
 }
 
 func event(eventType, name, rv string) string {
-	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"resourceVersion":%q}}}`, eventType, name, rv)
+	return fmt.Sprintf(`{"type":%q,"object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"resourceVersion":%q}}}`,
+		eventType, name, rv)
 }
 
 // stand is a server with faults; h2 says that it speaks HTTP/2.
@@ -154,7 +155,8 @@ const (
 
 func TestEventsOfAWatchAreChanged(t *testing.T) {
 	a, b, mark := event("ADDED", "a", "1"), event("MODIFIED", "b", "2"), event("BOOKMARK", "", "3")
-	end := `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"2","annotations":{"k8s.io/initial-events-end":"true"}}}}`
+	end := `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"2",` +
+		`"annotations":{"k8s.io/initial-events-end":"true"}}}}`
 	for name, c := range map[string]struct {
 		action fault.Action
 		most   int
@@ -170,20 +172,24 @@ func TestEventsOfAWatchAreChanged(t *testing.T) {
 		"short watch of a time":   {&fault.ShortWatch{For: 300 * time.Millisecond}, all, anything, nil},
 		"cut":                     {&fault.Cut{}, all, "", errAny},
 		"cut later":               {&fault.Cut{Frames: 1}, all, "ADDED a", errAny},
-		"cut within an event":     {&fault.Cut{How: "mid-frame", Frames: 2}, all, "ADDED a,BOOKMARK," + (b + "\n")[:(len(b)+1)/2], errAny},
-		"reset":                   {&fault.Cut{How: "reset", Frames: 1}, all, "ADDED a", errAny},
-		"no bookmarks":            {&fault.NoBookmarks{}, 3, "ADDED a,BOOKMARK,MODIFIED b", nil},
-		"no initial-events-end":   {&fault.NoInitialEventsEnd{}, 3, "ADDED a,MODIFIED b,BOOKMARK", nil},
-		"early bookmark":          {&fault.EarlyBookmark{}, 3, "BOOKMARK,ADDED a,BOOKMARK", nil},
-		"duplicate":               {&fault.Duplicate{}, 4, "ADDED a,ADDED a,BOOKMARK,BOOKMARK", nil},
-		"delay":                   {&fault.Delay{For: time.Millisecond, Event: time.Millisecond}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil},
-		"throttle":                {&fault.Throttle{BytesPerSecond: 10000}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil},
-		"internal error":          {&fault.InternalError{Frames: 1}, all, "ADDED a,ERROR 500", nil},
-		"undecodable":             {&fault.Undecodable{Frames: 1}, 3, "ADDED a,BOOKMARK,MODIFIED b", nil},
-		"large":                   {&fault.LargeFrame{}, 3, "ADDED a,BOOKMARK,MODIFIED b", nil},
-		"coalesce":                {&fault.Coalesce{}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil},
-		"split":                   {&fault.Split{}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil},
-		"too large":               {&fault.TooLarge{}, 1, "ADDED a", nil}, // without a resourceVersion
+		"cut within an event": {
+			&fault.Cut{How: "mid-frame", Frames: 2}, all, "ADDED a,BOOKMARK," + (b + "\n")[:(len(b)+1)/2], errAny,
+		},
+		"reset":                 {&fault.Cut{How: "reset", Frames: 1}, all, "ADDED a", errAny},
+		"no bookmarks":          {&fault.NoBookmarks{}, 3, "ADDED a,BOOKMARK,MODIFIED b", nil},
+		"no initial-events-end": {&fault.NoInitialEventsEnd{}, 3, "ADDED a,MODIFIED b,BOOKMARK", nil},
+		"early bookmark":        {&fault.EarlyBookmark{}, 3, "BOOKMARK,ADDED a,BOOKMARK", nil},
+		"duplicate":             {&fault.Duplicate{}, 4, "ADDED a,ADDED a,BOOKMARK,BOOKMARK", nil},
+		"delay": {
+			&fault.Delay{For: time.Millisecond, Event: time.Millisecond}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil,
+		},
+		"throttle":       {&fault.Throttle{BytesPerSecond: 10000}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil},
+		"internal error": {&fault.InternalError{Frames: 1}, all, "ADDED a,ERROR 500", nil},
+		"undecodable":    {&fault.Undecodable{Frames: 1}, 3, "ADDED a,BOOKMARK,MODIFIED b", nil},
+		"large":          {&fault.LargeFrame{}, 3, "ADDED a,BOOKMARK,MODIFIED b", nil},
+		"coalesce":       {&fault.Coalesce{}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil},
+		"split":          {&fault.Split{}, 4, "ADDED a,BOOKMARK,MODIFIED b,BOOKMARK", nil},
+		"too large":      {&fault.TooLarge{}, 1, "ADDED a", nil}, // without a resourceVersion
 	} {
 		for _, h2 := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s h2=%v", name, h2), func(t *testing.T) {
@@ -241,7 +247,8 @@ func TestMessagesOfAWebSocketAreChanged(t *testing.T) {
 				return got, nil
 			}
 			got, err := read(all)
-			if clean := websocket.CloseStatus(err) == websocket.StatusNormalClosure; c.want != anything && strings.Join(got, ",") != c.want || clean != c.clean {
+			if clean := websocket.CloseStatus(err) == websocket.StatusNormalClosure; c.want != anything &&
+				strings.Join(got, ",") != c.want || clean != c.clean {
 				t.Errorf("%q, %v", got, err)
 			}
 			s.faults.Clear()
@@ -254,7 +261,9 @@ func TestMessagesOfAWebSocketAreChanged(t *testing.T) {
 
 func TestSilentConnectionStaysOpenUntilTheRuleIsRemoved(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
-		s := serve(t, h2, events(event("ADDED", "a", "1"), event("ADDED", "b", "2")), fault.Rule{Name: "quiet", Action: &fault.Silence{Frames: 1}})
+		s := serve(t, h2, events(event("ADDED", "a", "1"), event("ADDED", "b", "2")), fault.Rule{
+			Name: "quiet", Action: &fault.Silence{Frames: 1},
+		})
 		resp, err := s.get(t.Context(), t, watchPods)
 		if err != nil {
 			t.Fatalf("get: %v", err)
@@ -302,7 +311,9 @@ func TestPingsOfASilentConnectionAreNotAnswered(t *testing.T) {
 
 func TestRestartClosesAndRefusesConnections(t *testing.T) {
 	s := serve(t, false, events(event("ADDED", "a", "1")),
-		fault.Rule{Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Restart{For: time.Minute}, Count: 1, Name: "restart"})
+		fault.Rule{
+			Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Restart{For: time.Minute}, Count: 1, Name: "restart",
+		})
 	resp, err := s.get(t.Context(), t, watchPods)
 	if err != nil {
 		t.Fatalf("get: %v", err)

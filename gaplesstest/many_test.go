@@ -50,7 +50,8 @@ func TestServersLeaveNothingBehind(t *testing.T) { //nolint:paralleltest // othe
 			t.Cleanup(func() {
 				after, left := open(t)
 				if len(after) > len(descriptors) || len(left) > len(files) {
-					t.Errorf("after %d servers there are the descriptors %q, before %q; the files %q, before %q", *servers, after, descriptors, left, files)
+					t.Errorf("after %d servers there are the descriptors %q, before %q; the files %q, before %q",
+						*servers, after, descriptors, left, files)
 				}
 			})
 		}

@@ -103,7 +103,8 @@ func TestAReportFoldsWhatIsRepeated(t *testing.T) {
 		t.Errorf("the report has %d lines:\n%s", n, log)
 	}
 	last, repeated := strings.Index(log, "configmaps/last"), strings.Index(log, "configmaps/a99")
-	if last < 0 || repeated < last || !strings.Contains(log, "(the last of 100 times)") || strings.Contains(log, "configmaps/a98") {
+	if last < 0 || repeated < last || !strings.Contains(log, "(the last of 100 times)") ||
+		strings.Contains(log, "configmaps/a98") {
 		t.Errorf("the last request is not first, or what is repeated is not folded:\n%s", log)
 	}
 }
@@ -114,10 +115,22 @@ func TestWrongUseEndsTheTestWithAReason(t *testing.T) {
 		name, want string
 		do         func(inner testing.TB, s *gaplesstest.Server)
 	}{
-		{"an action that there is not", `"explode"`, func(inner testing.TB, s *gaplesstest.Server) { s.Inject(inner, "explode") }},
-		{"a rule that cannot match", "verbs", func(inner testing.TB, s *gaplesstest.Server) { s.Inject(inner, "duplicate,verbs=create") }},
-		{"a manifest without a kind", "kind", func(inner testing.TB, s *gaplesstest.Server) { s.Apply(inner, "apiVersion: v1\nmetadata: {name: a}") }},
-		{"a directory that there is not", "no/such", func(inner testing.TB, s *gaplesstest.Server) { s.InstallCRDs(inner, "no/such") }},
+		{
+			"an action that there is not", `"explode"`,
+			func(inner testing.TB, s *gaplesstest.Server) { s.Inject(inner, "explode") },
+		},
+		{
+			"a rule that cannot match", "verbs",
+			func(inner testing.TB, s *gaplesstest.Server) { s.Inject(inner, "duplicate,verbs=create") },
+		},
+		{
+			"a manifest without a kind", "kind",
+			func(inner testing.TB, s *gaplesstest.Server) { s.Apply(inner, "apiVersion: v1\nmetadata: {name: a}") },
+		},
+		{
+			"a directory that there is not", "no/such",
+			func(inner testing.TB, s *gaplesstest.Server) { s.InstallCRDs(inner, "no/such") },
+		},
 		{"a user without a name", "a user needs a name", func(inner testing.TB, s *gaplesstest.Server) { s.User(inner, "") }},
 		{"data that there is not", `"newer"`, func(inner testing.TB, s *gaplesstest.Server) { s.RestartWith(inner, "newer") }},
 		{"an address that cannot be listened on", "gaplesstest: start a server", func(inner testing.TB, _ *gaplesstest.Server) {
@@ -151,7 +164,8 @@ func TestMainSharesAServer(t *testing.T) {
 	if code != 3 {
 		t.Errorf("the exit code is %d, want that of the tests", code)
 	}
-	if code := gaplesstest.Main(t.Context(), runner(func() int { return 0 }), func(*gaplesstest.Server) {}, gaplesstest.Manifests("no/such")); code != 1 {
+	if code := gaplesstest.Main(t.Context(), runner(func() int { return 0 }), func(*gaplesstest.Server) {},
+		gaplesstest.Manifests("no/such")); code != 1 {
 		t.Errorf("the exit code is %d without a server, want 1", code)
 	}
 }

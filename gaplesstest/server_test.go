@@ -33,7 +33,8 @@ func client(t *testing.T, c *rest.Config) kubernetes.Interface {
 
 func create(t *testing.T, c kubernetes.Interface, name string) *corev1.ConfigMap {
 	t.Helper()
-	made, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	made, err := c.CoreV1().ConfigMaps("default").Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,8 @@ func TestCompactExpiresEveryOlderWatch(t *testing.T) {
 	create(t, c, "missed")
 	s.Compact(t)
 	for _, what := range []string{"compaction", "restart"} {
-		if e := firstEvent(t, c, before.ResourceVersion); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+		if e := firstEvent(t, c, before.ResourceVersion); e.Type != watch.Error ||
+			!apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
 			t.Errorf("after the %s the watch begins with %v, want 410", what, e)
 		}
 		if what == "compaction" {
@@ -109,7 +111,8 @@ func TestCompactHistoryExpiresOnlyWatchesThatWouldMissSomething(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.CompactHistory(t)
-	if e := firstEvent(t, c, first.ResourceVersion); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+	if e := firstEvent(t, c, first.ResourceVersion); e.Type != watch.Error ||
+		!apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
 		t.Errorf("after an update the watch begins with %v, want 410", e)
 	}
 }
@@ -144,7 +147,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: readers}]
 	if _, err := c.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Errorf("a reader lists: %v", err)
 	}
-	if _, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
+	if _, err := c.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("a reader creates: %v", err)
 	}
 }
@@ -157,7 +161,8 @@ spec:
   group: example.com
   names: {kind: Widget, plural: widgets}
   scope: Namespaced
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object,` +
+	` x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
 func TestResetRemovesWhatTestsLeaveBehind(t *testing.T) {
@@ -218,7 +223,8 @@ func TestWatchesSayWhoIsWhere(t *testing.T) {
 		t.Fatalf("%d watches, want one: %v", len(all), all)
 	}
 	w := all[0]
-	if w.User != "jane" || w.UserAgent != "janes-program" || w.Resource != "configmaps" || w.Namespace != "default" || w.LabelSelector != "app!=x" || w.Since.IsZero() {
+	if w.User != "jane" || w.UserAgent != "janes-program" || w.Resource != "configmaps" || w.Namespace != "default" ||
+		w.LabelSelector != "app!=x" || w.Since.IsZero() {
 		t.Errorf("the watch is %+v", w)
 	}
 	for w.Known.String() != made.ResourceVersion { // it is noted after the event was sent

@@ -56,7 +56,8 @@ func TestEveryRunReportsItsFigures(t *testing.T) {
 				t.Errorf("something was not measured: %+v", f)
 			}
 			if ours && (f.GoneCalls != 0 || f.Backlog > pods) {
-				t.Errorf("a 410 with nothing changed made %v calls, a blocked handler has %v keys waiting", f.GoneCalls, f.Backlog)
+				t.Errorf("a 410 with nothing changed made %v calls, a blocked handler has %v keys waiting",
+					f.GoneCalls, f.Backlog)
 			}
 		})
 	}

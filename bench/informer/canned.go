@@ -103,7 +103,9 @@ func (c *canned) pods(w http.ResponseWriter, r *http.Request) {
 	var b bytes.Buffer
 	if q.Get("sendInitialEvents") == "true" {
 		c.each(w, &b, `{"type":"ADDED","object":`, "}\n")
-		fmt.Fprintf(&b, `{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}}`+"\n", c.now())
+		fmt.Fprintf(&b,
+			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"%d",`+
+				`"annotations":{"k8s.io/initial-events-end":"true"}},"spec":{"containers":null},"status":{}}}`+"\n", c.now())
 	}
 	_, _ = w.Write(b.Bytes())
 	flush := http.NewResponseController(w).Flush
@@ -117,7 +119,9 @@ func (c *canned) pods(w http.ResponseWriter, r *http.Request) {
 				c.mu.Lock()
 				c.rv++
 				c.mu.Unlock()
-				fmt.Fprint(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`+"\n")
+				fmt.Fprint(w,
+					`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",`+
+						`"message":"too old resource version","reason":"Expired","code":410}}`+"\n")
 				return
 			}
 			c.events(w, o)

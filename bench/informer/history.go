@@ -65,7 +65,8 @@ func histories(ctx context.Context) (_ map[string]figures, err error) {
 
 // gaplessServe builds the server of this module and starts it in memory.
 func gaplessServe(ctx context.Context, dir string) (*rest.Config, func() error, error) {
-	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/gapless-io/gapless/informer").Output()
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}",
+		"github.com/gapless-io/gapless/informer").Output()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the module: %w", err)
 	}

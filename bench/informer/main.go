@@ -106,7 +106,9 @@ func plan(pods, events int) []runOptions {
 		add(subject, false, 1)
 	}
 	add("typed protobuf stripped", true, 1)
-	for _, subject := range []string{"client-go unstructured", "unstructured", "typed stripped", "encoded", "encoded unstructured", "slim"} {
+	for _, subject := range []string{
+		"client-go unstructured", "unstructured", "typed stripped", "encoded", "encoded unstructured", "slim",
+	} {
 		add(subject, true, 1)
 	}
 	return all

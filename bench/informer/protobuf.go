@@ -187,7 +187,8 @@ func (p *protobufWriter) initial() error {
 		}
 	}
 	mark := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: strconv.FormatInt(p.now(), 10), Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		ResourceVersion: strconv.FormatInt(p.now(), 10),
+		Annotations:     map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 	}}
 	raw, err := mark.Marshal()
 	if err != nil {
@@ -214,7 +215,10 @@ func (p *protobufWriter) events(o order) error {
 }
 
 func (p *protobufWriter) gone() {
-	status := metav1.Status{Status: metav1.StatusFailure, Message: "too old resource version", Reason: metav1.StatusReasonExpired, Code: http.StatusGone}
+	status := metav1.Status{
+		Status: metav1.StatusFailure, Message: "too old resource version", Reason: metav1.StatusReasonExpired,
+		Code: http.StatusGone,
+	}
 	raw, err := status.Marshal()
 	if err != nil {
 		return // generated code has no reason to
@@ -264,7 +268,8 @@ func protobufRows() []row {
 				theirs: theirs + how, our: ours + how,
 			},
 			row{
-				what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x",
+				what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base },
+				unit:   "x",
 				theirs: theirs + how, our: ours + how, ownAtMost: 1.15,
 			},
 			row{

@@ -71,7 +71,8 @@ func rows() []row {
 			theirs: typed + list, our: "encoded" + list, atLeast: 3,
 		},
 		{
-			what: "410, nothing changed, wall", on: "typed, encoded", of: func(f figures) float64 { return f.GoneWall }, unit: "s",
+			what: "410, nothing changed, wall", on: "typed, encoded", of: func(f figures) float64 { return f.GoneWall },
+			unit:   "s",
 			theirs: typed + list, our: "encoded" + list, atMost: 0.5,
 		},
 	}
@@ -95,7 +96,8 @@ func rows() []row {
 				theirs: typed + how, our: "typed" + how,
 			},
 			row{
-				what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x",
+				what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base },
+				unit:   "x",
 				theirs: typed + how, our: "typed" + how, ownAtMost: 1.15,
 			},
 			row{
@@ -144,11 +146,13 @@ func rows() []row {
 			theirs: typed + list, our: "typed" + list,
 		},
 		row{
-			what: "re-lists", on: "cut off for 5 000 changes, server with history", of: func(f figures) float64 { return f.Relists },
+			what: "re-lists", on: "cut off for 5 000 changes, server with history",
+			of:     func(f figures) float64 { return f.Relists },
 			theirs: clientGoHistory, our: ourHistory, ownAtMost: 0.5,
 		},
 		row{
-			what: "until it has them", on: "cut off for 5 000 changes, server with history", of: func(f figures) float64 { return f.Resumed }, unit: "s",
+			what: "until it has them", on: "cut off for 5 000 changes, server with history",
+			of: func(f figures) float64 { return f.Resumed }, unit: "s",
 			theirs: clientGoHistory, our: ourHistory,
 		},
 		row{

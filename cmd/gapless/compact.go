@@ -75,7 +75,8 @@ history was removed gets 410 Gone.`,
 	c.addTo(cmd)
 	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove versions that were superseded or deleted longer ago than this")
 	cmd.Flags().StringVar(&to, "to", "", "remove versions that were superseded or deleted at or below this resource version")
-	cmd.Flags().BoolVar(&purge, "purge", false, "also remove what is compacted from the files of the log now, as after encrypting objects; writes all objects again")
+	cmd.Flags().BoolVar(&purge, "purge", false,
+		"also remove what is compacted from the files of the log now, as after encrypting objects; writes all objects again")
 	return cmd
 }
 
@@ -111,7 +112,8 @@ func compact(ctx context.Context, cfg *rest.Config, request map[string]any) (com
 	if err != nil {
 		return out, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cfg.Host, "/")+"/gapless/v1/compact", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cfg.Host, "/")+"/gapless/v1/compact",
+		bytes.NewReader(body))
 	if err != nil {
 		return out, fmt.Errorf("server address: %w", err)
 	}

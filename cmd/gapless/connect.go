@@ -40,10 +40,13 @@ func (c *connection) restConfig() (*rest.Config, string, error) {
 	cfg, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) {
-			if missing := missingFiles(rules.Precedence); len(missing) > 0 && c.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
-				return nil, "", fmt.Errorf("read the kubeconfig: KUBECONFIG names %s, which does not exist", strings.Join(missing, ", "))
+			if missing := missingFiles(rules.Precedence); len(missing) > 0 && c.kubeconfig == "" &&
+				os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+				return nil, "", fmt.Errorf("read the kubeconfig: KUBECONFIG names %s, which does not exist",
+					strings.Join(missing, ", "))
 			}
-			return nil, "", fmt.Errorf("no API server configured: set KUBECONFIG (`gapless serve` prints the command), --kubeconfig or --server")
+			return nil, "", fmt.Errorf(
+				"no API server configured: set KUBECONFIG (`gapless serve` prints the command), --kubeconfig or --server")
 		}
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
 	}

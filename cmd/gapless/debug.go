@@ -28,7 +28,9 @@ func startDebug(ctx context.Context, address string) (*debugServer, error) {
 		return nil, &usageError{fmt.Errorf("--debug-listen: %w; want an address like 127.0.0.1:6060", err)}
 	}
 	if !isLoopback(host) {
-		return nil, &usageError{fmt.Errorf("--debug-listen %s: want a loopback address, because it has no authentication", address)}
+		return nil, &usageError{
+			fmt.Errorf("--debug-listen %s: want a loopback address, because it has no authentication", address),
+		}
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -69,7 +71,8 @@ func onlyLocal(next http.Handler) http.Handler {
 		site := r.Header.Get("Sec-Fetch-Site") // which only browsers send
 		switch {
 		case !isLoopback(strings.Trim(host, "[]")):
-			http.Error(w, fmt.Sprintf("host %q is not allowed: use localhost or a loopback address", r.Host), http.StatusForbidden)
+			http.Error(w, fmt.Sprintf("host %q is not allowed: use localhost or a loopback address", r.Host),
+				http.StatusForbidden)
 		case site != "" && site != "none" && site != "same-origin":
 			http.Error(w, "requests from pages of other sites are not allowed", http.StatusForbidden)
 		default:

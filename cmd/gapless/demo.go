@@ -98,7 +98,8 @@ func play(ctx context.Context, s *gapless.Server, changes int, to *screen) error
 	}
 	defer func() { _ = st.naive.wait() }() // it was cut off
 	defer network.cut()
-	st.informer = informer.New(informer.For[*corev1.ConfigMap](cfg, configMaps().GroupVersionResource, informer.Namespace(configMaps().Namespace)),
+	st.informer = informer.New(informer.For[*corev1.ConfigMap](cfg, configMaps().GroupVersionResource,
+		informer.Namespace(configMaps().Namespace)),
 		informer.Backoff(200*time.Millisecond, time.Second)) // a viewer waits less than a client of a server that is down
 	st.informer.Handle(st.received.handle, informer.Every(heldBack, informer.Block))
 	ctx, stop := context.WithCancel(ctx)
@@ -213,7 +214,8 @@ func (st *scenario) compacted(ctx context.Context) error {
 	if err := st.informerFollows(ctx); err != nil {
 		return err
 	}
-	st.to.end(st.counts(), bad("410 Gone: stopped"), good(fmt.Sprintf("410 Gone: listed again (%d)", st.informer.Status().Lists-lists)))
+	st.to.end(st.counts(), bad("410 Gone: stopped"),
+		good(fmt.Sprintf("410 Gone: listed again (%d)", st.informer.Status().Lists-lists)))
 	st.to.note(expired)
 	return nil
 }
@@ -259,7 +261,9 @@ func (st *scenario) compare(ctx context.Context) error {
 	}
 	cached, handled := difference(stateOf(st.informer), is), difference(st.received.state(), is)
 	if cached+handled > 0 {
-		return fmt.Errorf("the informer's cache differs from the server's state in %d objects, and its handler's in %d: this is a bug in gapless", cached, handled)
+		return fmt.Errorf(
+			"the informer's cache differs from the server's state in %d objects, and its handler's in %d: this "+
+				"is a bug in gapless", cached, handled)
 	}
 	st.to.title("Final state of each watcher")
 	wrong := difference(st.naive.known(), is)

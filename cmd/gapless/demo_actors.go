@@ -112,7 +112,8 @@ func (w *demoWriter) write(ctx context.Context) error {
 		r := client.Request{Method: http.MethodPost, Path: configMaps().Path()}
 		switch {
 		case !w.exists[name]:
-			r.Body = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"change":"%d"}}`, name, w.n)
+			r.Body = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"change":"%d"}}`,
+				name, w.n)
 		case w.n%7 == 0 && i < w.changes-1:
 			r.Method, r.Path = http.MethodDelete, r.Path+"/"+name
 		default:
@@ -140,7 +141,8 @@ func (w *demoWriter) send(ctx context.Context, r client.Request) error {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 		return fmt.Errorf("read the response: %w", err)
 	}
-	if rv, err := kube.ParseResourceVersion(answer.Metadata.ResourceVersion); err == nil && answer.Metadata.ResourceVersion != "" {
+	if rv, err := kube.ParseResourceVersion(answer.Metadata.ResourceVersion); err == nil &&
+		answer.Metadata.ResourceVersion != "" {
 		w.last = rv
 	}
 	return nil

@@ -144,7 +144,9 @@ func (s *screen) note(err error) {
 // explain says what is counted as wrong: that can be more than the objects there are.
 func (s *screen) explain(wrong int) {
 	if wrong > 0 {
-		s.printf("  Wrong are objects of which the naive watcher has an older state, those that it lacks, and those that it still has\n  although they were deleted.\n")
+		s.printf(
+			"  Wrong are objects of which the naive watcher has an older state, those that it lacks, and those that it still " +
+				"has\n  although they were deleted.\n")
 	}
 }
 

@@ -20,7 +20,8 @@ func TestDemoProvesThatTheInformerIsRight(t *testing.T) {
 	for _, want := range []string{
 		`(?s)1 Both watch\.\n +60 changes    60 events +60 events\n +up to date +up to date\n2 Both`,
 		`(?s)2 Both are disconnected.*60 changes    60 events +60 events\n +up to date +up to date\n3 Both`,
-		`(?s)3 Both are disconnected.*60 changes    0 events +[1-9][0-9]* events\n +410 Gone: stopped +410 Gone: listed again \(1\)`,
+		`(?s)3 Both are disconnected.*60 changes    0 events +[1-9][0-9]* events\n +410 Gone: stopped +410 ` +
+			`Gone: listed again \(1\)`,
 		`too old resource version: `,
 		`[1-9][0-9]* wrong, and stay wrong +equal to the server\n +Wrong are objects`,
 	} {

@@ -124,10 +124,13 @@ func (p *plane) startAPI(t *testing.T, flags ...string) *http.Client {
 		t.Fatal(err)
 	}
 	p.api = launch(t, "kube-apiserver", append([]string{
-		"--etcd-servers=http://" + p.etcdAddress, "--bind-address=127.0.0.1", "--secure-port=" + port, "--authorization-mode=RBAC",
-		"--cert-dir=" + t.TempDir(), "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true", "--disable-admission-plugins=ServiceAccount",
+		"--etcd-servers=http://" + p.etcdAddress, "--bind-address=127.0.0.1", "--secure-port=" + port,
+		"--authorization-mode=RBAC",
+		"--cert-dir=" + t.TempDir(), "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true",
+		"--disable-admission-plugins=ServiceAccount",
 	}, flags...)...)
-	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // as envtest's check
+	// as envtest's check
+	anybody := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer anybody.CloseIdleConnections()
 	eventually(t, "kube-apiserver is healthy", func() bool {
 		code, _ := answer(anybody, http.MethodGet, p.url("/healthz"), "")
@@ -247,7 +250,9 @@ func TestTheNextEnvtestRemovesWhatAKilledOneLeft(t *testing.T) { //nolint:parall
 	in := t.TempDir()
 	t.Setenv("TMPDIR", in)
 	dirs := map[string]string{}
-	for _, name := range []string{"k8s_test_framework_1", "k8s_test_framework_2", "k8s_test_framework_3", "k8s_test_framework_4", "chosen"} {
+	for _, name := range []string{
+		"k8s_test_framework_1", "k8s_test_framework_2", "k8s_test_framework_3", "k8s_test_framework_4", "chosen",
+	} {
 		dirs[name] = filepath.Join(in, name)
 		if err := os.Mkdir(dirs[name], 0o700); err != nil {
 			t.Fatal(err)
@@ -296,11 +301,21 @@ func TestProgramsAreWhatTheyAreCalled(t *testing.T) {
 		"etcd's version": {[]string{"etcd", "--version"}, 0, "etcd Version: 3."},
 		"etcd's help":    {[]string{"etcd", "-h"}, 0, "--unsafe-no-fsync"},
 		"no etcd":        {[]string{"kube-apiserver"}, 1, "--etcd-servers is required"},
-		"refused":        {[]string{"kube-apiserver", "--oidc-issuer-url=https://i"}, 1, "kube-apiserver: error: --oidc-issuer-url=https://i is refused: "},
-		"ignored":        {[]string{"kube-apiserver", "--no-such-thing=1", "--oidc-issuer-url=https://i"}, 1, "--oidc-issuer-url"},
-		"an unknown one": {[]string{"kube-apiserver", "--no-such-thing=1"}, 1, `msg="a flag is ignored" flag=--no-such-thing value=1 reason="the flag is unknown"`},
-		"etcd with TLS":  {[]string{"etcd", "--cert-file=c"}, 1, "--cert-file=c is refused"},
-		"gapless":        {[]string{"gapless", "version"}, 0, "gapless"},
+		"refused": {
+			[]string{"kube-apiserver", "--oidc-issuer-url=https://i"},
+			1,
+			"kube-apiserver: error: --oidc-issuer-url=https://i is refused: ",
+		},
+		"ignored": {
+			[]string{"kube-apiserver", "--no-such-thing=1", "--oidc-issuer-url=https://i"}, 1, "--oidc-issuer-url",
+		},
+		"an unknown one": {
+			[]string{"kube-apiserver", "--no-such-thing=1"},
+			1,
+			`msg="a flag is ignored" flag=--no-such-thing value=1 reason="the flag is unknown"`,
+		},
+		"etcd with TLS": {[]string{"etcd", "--cert-file=c"}, 1, "--cert-file=c is refused"},
+		"gapless":       {[]string{"gapless", "version"}, 0, "gapless"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,7 +29,8 @@ func ownedBy(in io.Reader, dir string) (owner, error) {
 		return owner{}, nil
 	}
 	if _, err := os.Stat(filepath.Join(dir, ephemeralMark)); err != nil {
-		return owner{}, fmt.Errorf("--ephemeral %s: want a directory with a file named %s, which says that it may be removed: %w", dir, ephemeralMark, err)
+		return owner{}, fmt.Errorf("--ephemeral %s: want a directory with a file named %s, which says that it may be removed: %w",
+			dir, ephemeralMark, err)
 	}
 	gone := make(chan struct{})
 	go func() { // ends with standard input, or with the process

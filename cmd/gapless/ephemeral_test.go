@@ -27,7 +27,8 @@ func TestEphemeralServerEndsWithItsInputAndRemovesItsDirectory(t *testing.T) {
 	dir := owned(t)
 	in, owner := io.Pipe()
 	ready := filepath.Join(dir, "ready.json")
-	r := beginReading(t, in, "serve", "--ephemeral", dir, "--data-dir", filepath.Join(dir, "data"), "--unsafe-no-fsync", "--listen", "127.0.0.1:0", "--ready-file", ready)
+	r := beginReading(t, in, "serve", "--ephemeral", dir, "--data-dir", filepath.Join(dir, "data"), "--unsafe-no-fsync",
+		"--listen", "127.0.0.1:0", "--ready-file", ready)
 	eventually(t, "the server is ready", func() bool { _, err := os.Stat(ready); return err == nil })
 	if err := owner.Close(); err != nil {
 		t.Fatal(err)
@@ -45,7 +46,8 @@ func TestEphemeralServerThatIsStoppedKeepsItsDirectory(t *testing.T) {
 	in, owner := io.Pipe()
 	defer owner.Close() //nolint:errcheck // of a pipe in memory
 	ready := filepath.Join(dir, "ready.json")
-	r := beginReading(t, in, "serve", "--ephemeral", dir, "--data-dir", filepath.Join(dir, "data"), "--unsafe-no-fsync", "--listen", "127.0.0.1:0", "--ready-file", ready)
+	r := beginReading(t, in, "serve", "--ephemeral", dir, "--data-dir", filepath.Join(dir, "data"), "--unsafe-no-fsync",
+		"--listen", "127.0.0.1:0", "--ready-file", ready)
 	eventually(t, "the server is ready", func() bool { _, err := os.Stat(ready); return err == nil })
 	if code := r.end(); code != exitOK {
 		t.Errorf("code %d: %s", code, r.err.String())
@@ -81,7 +83,8 @@ func TestRulesOfAnEarlierServerGoOnCounting(t *testing.T) {
 		{"--enable-faults --fault-rules /no/such/file", "/no/such/file"},
 		{"--enable-faults --fault-rules " + file(t, "wrong", `{"rules":[{"rule":{"action":"no-such"}}]}`), "no-such"},
 	} {
-		code, _, said := command(t, append([]string{"serve", "--memory", "--listen", "127.0.0.1:0"}, strings.Fields(c.args)...)...)
+		code, _, said := command(t,
+			append([]string{"serve", "--memory", "--listen", "127.0.0.1:0"}, strings.Fields(c.args)...)...)
 		if code != exitUsage || !strings.Contains(said, c.want) {
 			t.Errorf("%s: code %d: %s", c.args, code, said)
 		}

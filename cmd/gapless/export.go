@@ -55,12 +55,16 @@ equal, byte for byte.`,
 	f.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "only this namespace and the objects in it")
-	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "all namespaces and the objects outside of them, which is the default")
+	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false,
+		"all namespaces and the objects outside of them, which is the default")
 	flags.StringVarP(&f.Selector, "selector", "l", "", "label selector, like app=web,tier!=test")
-	flags.StringSliceVar(&f.Resources, "resource", nil, "resources to export, like pods,deployments.apps (default all that can be listed and created)")
+	flags.StringSliceVar(&f.Resources, "resource", nil,
+		"resources to export, like pods,deployments.apps (default all that can be listed and created)")
 	flags.StringSliceVar(&f.Without, "exclude", nil, "resources to leave out")
 	flags.BoolVar(&f.Status, "status", false, "keep the status of objects")
-	flags.BoolVar(&f.All, "all", false, "also what servers and controllers create by themselves: bootstrap objects, events, leases, tokens, objects with a controller")
+	flags.BoolVar(&f.All, "all", false,
+		"also what servers and controllers create by themselves: bootstrap objects, events, leases, tokens, "+
+			"objects with a controller")
 	flags.BoolVar(&f.force, "force", false, "replace the directories cluster and namespaces of a former export in DIR")
 	return cmd
 }

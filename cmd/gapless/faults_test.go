@@ -81,9 +81,12 @@ func TestFaultsAreAddedListedAndRemovedByCommands(t *testing.T) {
 		t.Errorf("the seed is not shown: %s%s", out, r.err.String())
 	}
 	kubeconfig := "--kubeconfig=" + ready.Kubeconfig
-	yaml := file(t, "rules.yaml", "- {name: slow, action: delay, with: {for: 1ms}}\n- action: conflict\n  match: {verbs: [update], nth: 3}\n")
-	text := file(t, "rules.json", `{"name":"down","action":"unavailable","count":1,"match":{"userAgents":["*"],"verbs":["get"],"probability":1}}`)
-	code, out, err := command(t, "fault", "add", "gone,verbs=watch,resources=pods|deployments.apps,as=http", "-f", yaml, "-f", text, kubeconfig)
+	yaml := file(t, "rules.yaml",
+		"- {name: slow, action: delay, with: {for: 1ms}}\n- action: conflict\n  match: {verbs: [update], nth: 3}\n")
+	text := file(t, "rules.json",
+		`{"name":"down","action":"unavailable","count":1,"match":{"userAgents":["*"],"verbs":["get"],"probability":1}}`)
+	code, out, err := command(t, "fault", "add", "gone,verbs=watch,resources=pods|deployments.apps,as=http", "-f", yaml, "-f",
+		text, kubeconfig)
 	if want := "added gone-1\nadded slow\nadded conflict-1\nadded down\n"; code != 0 || out != want {
 		t.Fatalf("add: %d %q %s", code, out, err)
 	}
@@ -94,13 +97,16 @@ func TestFaultsAreAddedListedAndRemovedByCommands(t *testing.T) {
 		t.Errorf("the second one: %d", got)
 	}
 	code, out, err = command(t, "fault", "list", kubeconfig)
-	if down := regexp.MustCompile(`(?m)^down +2 +1 +{"name":"down",.*}$`); code != 0 || !down.MatchString(out) || strings.Count(out, "\n") != 5 {
+	if down := regexp.MustCompile(`(?m)^down +2 +1 +{"name":"down",.*}$`); code != 0 || !down.MatchString(out) ||
+		strings.Count(out, "\n") != 5 {
 		t.Errorf("list: %d\n%s%s", code, out, err)
 	}
-	if code, out, err = command(t, "fault", "list", "-o", "json", kubeconfig); code != 0 || !strings.Contains(out, `"matched": 2,`) {
+	if code, out, err = command(t, "fault", "list", "-o", "json", kubeconfig); code != 0 ||
+		!strings.Contains(out, `"matched": 2,`) {
 		t.Errorf("list as JSON: %d\n%s%s", code, out, err)
 	}
-	if code, out, err = command(t, "fault", "remove", "slow", "down", kubeconfig); code != 0 || out != "removed slow\nremoved down\n" {
+	if code, out, err = command(t, "fault", "remove", "slow", "down", kubeconfig); code != 0 ||
+		out != "removed slow\nremoved down\n" {
 		t.Errorf("remove: %d %q %s", code, out, err)
 	}
 	if code, _, err = command(t, "fault", "remove", "slow", kubeconfig); code != 1 || !strings.Contains(err, `"slow" not found`) {
@@ -150,10 +156,12 @@ func TestWrongFaultsAreRefusedWithTheReason(t *testing.T) {
 			t.Errorf("%q: %d %q %s; want %d, %q", c.args, code, out, err, c.code, c.want)
 		}
 	}
-	if code, out, err := command(t, "fault", "list", "--kubeconfig="+ready.Kubeconfig); code != 0 || strings.Count(out, "\n") != 1 {
+	if code, out, err := command(t, "fault", "list", "--kubeconfig="+ready.Kubeconfig); code != 0 ||
+		strings.Count(out, "\n") != 1 {
 		t.Errorf("a rule was added: %d\n%s%s", code, out, err)
 	}
-	if code, _, err := command(t, "serve", "--memory", "--faults-seed", "5"); code != 2 || !strings.Contains(err, "--enable-faults") {
+	if code, _, err := command(t, "serve", "--memory", "--faults-seed", "5"); code != 2 ||
+		!strings.Contains(err, "--enable-faults") {
 		t.Errorf("a seed without faults: %d %s", code, err)
 	}
 }
@@ -165,19 +173,22 @@ func TestOnlyAdministratorsChangeFaults(t *testing.T) {
 		kubeconfig := "--kubeconfig=" + caller(t, ready.Kubeconfig, token)
 		for _, args := range [][]string{{"list"}, {"add", "gone"}, {"remove", "x"}, {"clear"}} {
 			args = append(append([]string{"fault"}, args...), kubeconfig)
-			if code, out, err := command(t, args...); code != 1 || out != "" || !strings.Contains(err, want) && !strings.Contains(err, "nauthorized") {
+			if code, out, err := command(t, args...); code != 1 || out != "" ||
+				!strings.Contains(err, want) && !strings.Contains(err, "nauthorized") {
 				t.Errorf("token %q: %q: %d %q %s", token, args, code, out, err)
 			}
 		}
 	}
-	if code, out, err := command(t, "fault", "add", "gone", "--kubeconfig="+caller(t, ready.Kubeconfig, "t0ken-of-root")); code != 0 {
+	if code, out, err := command(t, "fault", "add", "gone",
+		"--kubeconfig="+caller(t, ready.Kubeconfig, "t0ken-of-root")); code != 0 {
 		t.Errorf("an administrator: %d %s%s", code, out, err)
 	}
 }
 
 func TestServerWithoutFaultsSaysHowToStartOne(t *testing.T) {
 	_, ready := serveInMemory(t)
-	if code, _, err := command(t, "fault", "list", "--kubeconfig="+ready.Kubeconfig); code != 1 || !strings.Contains(err, "gapless serve --enable-faults, gapless proxy") {
+	if code, _, err := command(t, "fault", "list", "--kubeconfig="+ready.Kubeconfig); code != 1 ||
+		!strings.Contains(err, "gapless serve --enable-faults, gapless proxy") {
 		t.Errorf("%d %s", code, err)
 	}
 }
@@ -206,13 +217,16 @@ func TestProxyIsRunByACommand(t *testing.T) {
 			t.Errorf("%d, want %d", got, want)
 		}
 	}
-	if code, out, err := command(t, "fault", "list", "--kubeconfig", kubeconfig); code != 0 || !strings.Contains(out, "unavailable-1") {
+	if code, out, err := command(t, "fault", "list", "--kubeconfig", kubeconfig); code != 0 ||
+		!strings.Contains(out, "unavailable-1") {
 		t.Errorf("list: %d\n%s%s", code, out, err)
 	}
-	if code, _, err := command(t, "fault", "add", "store-write,fail=after", "--kubeconfig", kubeconfig); code != 1 || !strings.Contains(err, "in another process") {
+	if code, _, err := command(t, "fault", "add", "store-write,fail=after", "--kubeconfig", kubeconfig); code != 1 ||
+		!strings.Contains(err, "in another process") {
 		t.Errorf("a rule for its store: %d %s", code, err)
 	}
-	if code, _, err := command(t, "fault", "list", "--kubeconfig", caller(t, kubeconfig, "t0ken-of-jane")); code != 1 || !strings.Contains(err, "nauthorized") {
+	if code, _, err := command(t, "fault", "list", "--kubeconfig", caller(t, kubeconfig, "t0ken-of-jane")); code != 1 ||
+		!strings.Contains(err, "nauthorized") {
 		t.Errorf("without its certificate: %d %s", code, err)
 	}
 	if code := r.end(); code != 0 {
@@ -252,7 +266,11 @@ func TestProxyRefusesAWrongCommandLine(t *testing.T) {
 		{[]string{"--upstream", "https://127.0.0.1:1", "--rule", "vanish"}, 2, "there is no action"},
 		{[]string{"--upstream", "https://127.0.0.1:1", "--rule", "store-write,fail=after"}, 2, "in another process"},
 		{[]string{"--upstream", "https://127.0.0.1:1", "--rules", missing}, 1, missing},
-		{[]string{"--upstream", "https://127.0.0.1:1", "--rules", file(t, "r.yaml", "action: gone\naction: cut\n")}, 2, "already set"},
+		{
+			[]string{"--upstream", "https://127.0.0.1:1", "--rules", file(t, "r.yaml", "action: gone\naction: cut\n")},
+			2,
+			"already set",
+		},
 		{[]string{"--upstream", "https://127.0.0.1:1", "--listen", "0.0.0.0:0"}, 2, "--allow-remote"},
 		{[]string{"--upstream", "https://127.0.0.1:1", "--context", "other"}, 2, "--context names one of --kubeconfig"},
 		{[]string{"--kubeconfig", "none", "--certificate-authority", file(t, "ca.crt", "")}, 2, "a kubeconfig names its own"},

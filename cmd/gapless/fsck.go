@@ -90,7 +90,9 @@ version wrote DIR; 2 invalid command line; 4 damaged, and --repair can repair it
 			if raise && !repair {
 				return &usageError{errors.New("--bump without --repair would change nothing: add --repair")}
 			}
-			report, err := checkDir(cmd.Context(), args[0], fsck.Options{Repair: repair, Bump: bump, Raise: raise, Progress: progress(io)})
+			report, err := checkDir(cmd.Context(), args[0], fsck.Options{
+				Repair: repair, Bump: bump, Raise: raise, Progress: progress(io),
+			})
 			if err != nil {
 				return err
 			}
@@ -101,7 +103,8 @@ version wrote DIR; 2 invalid command line; 4 damaged, and --repair can repair it
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired")
-	cmd.Flags().Int64Var(&bump, "bump", fsck.DefaultBump, "how many resource versions a repair skips if clients may have seen some that were lost; if it is given, always")
+	cmd.Flags().Int64Var(&bump, "bump", fsck.DefaultBump,
+		"how many resource versions a repair skips if clients may have seen some that were lost; if it is given, always")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format of the report: text or json")
 	return cmd
 }
@@ -234,7 +237,8 @@ func (r *fsckReport) print(io streams) {
 	io.printf("%s: %s\n", r.Directory, r.State)
 	problems := r.Credentials
 	if r.Log != nil {
-		io.printf("log: %d objects, %d records in %d segments, up to resourceVersion %d\n", r.Log.Objects, r.Log.Records, r.Log.Segments, r.Log.Revision)
+		io.printf("log: %d objects, %d records in %d segments, up to resourceVersion %d\n",
+			r.Log.Objects, r.Log.Records, r.Log.Segments, r.Log.Revision)
 		if raised := r.Log.Raised; raised != nil {
 			io.printf("raised before: no write has got resourceVersions %s\n", span(*raised))
 		}

@@ -26,8 +26,10 @@ func TestFsckDocShowsItsOutput(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "gapless-data")
 	serveDir(t, dir, func(ask func(method, path, body string) string) {
-		ask(http.MethodPost, configMapsPath, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"},"data":{"x":"the first content"}}`)
-		ask(http.MethodPut, configMapsPath+"/settings", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"},"data":{"x":"the next content"}}`)
+		ask(http.MethodPost, configMapsPath,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"},"data":{"x":"the first content"}}`)
+		ask(http.MethodPut, configMapsPath+"/settings",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings"},"data":{"x":"the next content"}}`)
 	})
 	segments, err := filepath.Glob(filepath.Join(dir, "log", "seg-*.log"))
 	if err != nil || len(segments) != 1 {
@@ -39,7 +41,9 @@ func TestFsckDocShowsItsOutput(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s%s", code, out, stderr)
 	}
 	want := regexp.QuoteMeta(strings.TrimSpace(shown[1]))
-	for _, general := range [][2]string{{`seg-[0-9a-f]+`, "seg-[0-9a-f]+"}, {` [0-9]+`, " [0-9]+"}, {`([0-9]\+ segment)s`, "${1}s?"}, {` +`, " +"}, {"…", ".*"}} {
+	for _, general := range [][2]string{
+		{`seg-[0-9a-f]+`, "seg-[0-9a-f]+"}, {` [0-9]+`, " [0-9]+"}, {`([0-9]\+ segment)s`, "${1}s?"}, {` +`, " +"}, {"…", ".*"},
+	} {
 		want = regexp.MustCompile(general[0]).ReplaceAllString(want, general[1])
 	}
 	if !regexp.MustCompile(want).MatchString(out) {

@@ -86,9 +86,11 @@ func TestFsckFindsDamageAndRepairsIt(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	serveDir(t, dir, func(ask func(method, path, body string) string) {
 		for _, name := range []string{"kept", "broken"} {
-			ask(http.MethodPost, configMapsPath, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"},"data":{"x":"content of `+name+`"}}`)
+			ask(http.MethodPost, configMapsPath,
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"},"data":{"x":"content of `+name+`"}}`)
 		}
-		if code, _, stderr := command(t, "fsck", dir); code != exitRunTime || !strings.Contains(stderr, "a server is running on "+dir) {
+		if code, _, stderr := command(t, "fsck", dir); code != exitRunTime ||
+			!strings.Contains(stderr, "a server is running on "+dir) {
 			t.Errorf("beside a server: exit code %d\n%s", code, stderr)
 		}
 	})
@@ -107,7 +109,8 @@ func TestFsckFindsDamageAndRepairsIt(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitDamaged || report.State != stateDamaged {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, stderr)
 	}
-	if p := report.Log.Problems; len(p) != 1 || p[0].File != "log/"+filepath.Base(segments[0]) || p[0].Offset < 64 || p[0].Revisions == nil {
+	if p := report.Log.Problems; len(p) != 1 || p[0].File != "log/"+filepath.Base(segments[0]) || p[0].Offset < 64 ||
+		p[0].Revisions == nil {
 		t.Errorf("problems of the log: %+v", p)
 	}
 	if c := report.Credentials; len(c) == 0 || c[0].File != "pki/admin.key" {
@@ -118,11 +121,13 @@ func TestFsckFindsDamageAndRepairsIt(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	code, out, _ = command(t, "fsck", dir, "--repair")
-	if code != exitLossy || !strings.Contains(out, ": repaired, with losses") || !strings.Contains(out, filepath.Join(dir, "damaged-")) {
+	if code != exitLossy || !strings.Contains(out, ": repaired, with losses") ||
+		!strings.Contains(out, filepath.Join(dir, "damaged-")) {
 		t.Fatalf("exit code %d\n%s", code, out)
 	}
 	serveDir(t, dir, func(ask func(method, path, body string) string) {
-		if list := ask(http.MethodGet, configMapsPath, ""); !strings.Contains(list, "content of kept") || strings.Contains(list, "broken") {
+		if list := ask(http.MethodGet, configMapsPath, ""); !strings.Contains(list, "content of kept") ||
+			strings.Contains(list, "broken") {
 			t.Errorf("after a repair there are %s", list)
 		}
 	})
@@ -189,8 +194,11 @@ func TestClientsOfARaisedCopyListAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	serveDir(t, dir, func(ask func(method, path, body string) string) { lost = create(ask, "lost") })
-	for _, wrong := range [][]string{{"--bump", "5"}, {"--repair", "--bump", "0"}, {"--repair", "--bump", "-1"}, {"--repair", "--bump", "99999999999999"}} {
-		if code, _, stderr := command(t, append([]string{"fsck", backup}, wrong...)...); code != exitUsage || !strings.Contains(stderr, "--bump") {
+	for _, wrong := range [][]string{
+		{"--bump", "5"}, {"--repair", "--bump", "0"}, {"--repair", "--bump", "-1"}, {"--repair", "--bump", "99999999999999"},
+	} {
+		if code, _, stderr := command(t, append([]string{"fsck", backup}, wrong...)...); code != exitUsage ||
+			!strings.Contains(stderr, "--bump") {
 			t.Errorf("%v: exit code %d\n%s", wrong, code, stderr)
 		}
 	}
@@ -198,18 +206,21 @@ func TestClientsOfARaisedCopyListAgain(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, backup+": raised") || !strings.Contains(out, "get 410 and list again") {
 		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
 	}
-	if code, out, _ := command(t, "fsck", backup, "--repair", "--bump", "5000"); code != exitOK || !strings.Contains(out, backup+": clean") || !strings.Contains(out, "raised before: ") {
+	if code, out, _ := command(t, "fsck", backup, "--repair", "--bump", "5000"); code != exitOK ||
+		!strings.Contains(out, backup+": clean") || !strings.Contains(out, "raised before: ") {
 		t.Errorf("a second time: exit code %d\n%s", code, out)
 	}
 	serveDir(t, backup, func(ask func(method, path, body string) string) {
 		for range 2 {
 			for _, rv := range []int64{old, lost, old + 4000, lost + 1_000_000} {
-				watch := ask(http.MethodGet, fmt.Sprintf("%s?watch=1&timeoutSeconds=5&resourceVersion=%d", configMapsPath, rv), "")
+				watch := ask(http.MethodGet, fmt.Sprintf("%s?watch=1&timeoutSeconds=5&resourceVersion=%d", configMapsPath, rv),
+					"")
 				if !strings.Contains(watch, `"code":410`) || !strings.Contains(watch, `"message":"Replaced"`) {
 					t.Errorf("a watch from %d gets %s", rv, watch)
 				}
 			}
-			if list := ask(http.MethodGet, configMapsPath, ""); !strings.Contains(list, `"name":"old"`) || strings.Contains(list, `"name":"lost"`) {
+			if list := ask(http.MethodGet, configMapsPath, ""); !strings.Contains(list, `"name":"old"`) ||
+				strings.Contains(list, `"name":"lost"`) {
 				t.Errorf("there are %s", list)
 			}
 			if rv := create(ask, fmt.Sprintf("new-%d", time.Now().UnixNano())); rv <= old+5000-100 {
@@ -242,7 +253,8 @@ func TestFsckNamesALossThatItRepairs(t *testing.T) {
 	if err := os.WriteFile(manifest, append([]byte("gapless-revlog 9 "), body[len("gapless-revlog 9 "):]...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, _ := command(t, "fsck", dir, "--repair"); code != exitRunTime || !strings.Contains(out, dir+": written by a newer version") {
+	if code, out, _ := command(t, "fsck", dir, "--repair"); code != exitRunTime ||
+		!strings.Contains(out, dir+": written by a newer version") {
 		t.Errorf("a newer format: exit code %d\n%s", code, out)
 	}
 }

@@ -24,14 +24,16 @@ func TestAVariableOfNoFlagIsAWarning(t *testing.T) {
 func TestAKubeconfigThatDoesNotExistIsNamed(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "no-such-config")
 	t.Setenv("KUBECONFIG", none)
-	if code, _, stderr := command(t, "watch", "pods"); code != exitRunTime || !strings.Contains(stderr, "KUBECONFIG names "+none+", which does not exist") {
+	if code, _, stderr := command(t, "watch", "pods"); code != exitRunTime ||
+		!strings.Contains(stderr, "KUBECONFIG names "+none+", which does not exist") {
 		t.Errorf("exit code %d:\n%s", code, stderr)
 	}
 }
 
 func TestStatusOfAServerSaysWhatStatusIsFor(t *testing.T) {
 	_, ready := serveInMemory(t)
-	if code, _, stderr := command(t, "status", "--kubeconfig", ready.Kubeconfig); code != exitRunTime || !strings.Contains(stderr, "this is no relay") {
+	if code, _, stderr := command(t, "status", "--kubeconfig", ready.Kubeconfig); code != exitRunTime ||
+		!strings.Contains(stderr, "this is no relay") {
 		t.Errorf("exit code %d:\n%s", code, stderr)
 	}
 }

@@ -211,7 +211,8 @@ func TestUnwritableReadyFileStopsAStartBeforeItCreatesFiles(t *testing.T) {
 			t.Errorf("%s: %v is left, %v", file, left, err)
 		}
 	}
-	for _, file := range []string{filepath.Join(data, "ready.json"), filepath.Join(root, "new", "ready.json")} { // which the start makes
+	// which the start makes
+	for _, file := range []string{filepath.Join(data, "ready.json"), filepath.Join(root, "new", "ready.json")} {
 		if err := os.RemoveAll(filepath.Join(root, "new")); err != nil {
 			t.Fatal(err)
 		}
@@ -231,21 +232,30 @@ func TestInvalidCommandLinesExitWith2AndAHint(t *testing.T) {
 		args []string
 		want string
 	}{
-		"typo":                {[]string{"sreve"}, "did you mean serve?"},
-		"unknown command":     {[]string{"fly"}, `unknown command "fly"`},
-		"unknown flag":        {[]string{"serve", "--lisen", "x"}, "--lisen"},
-		"bad duration":        {[]string{"serve", "--history", "soon"}, "--history"},
-		"negative history":    {[]string{"serve", "--history", "-1s"}, "cannot be negative"},
-		"bad bytes":           {[]string{"serve", "--history-bytes", "many"}, "512Mi"},
-		"too few bytes":       {[]string{"serve", "--history-bytes", "1k"}, "--history-bytes 1k: want at least 8Mi, or 0 for no limit"},
-		"bad key algorithm":   {[]string{"serve", "--client-key-algorithm", "dsa"}, `--client-key-algorithm "dsa" is no algorithm of keys here: want ecdsa or rsa`},
-		"bad bootstrap":       {[]string{"serve", "--bootstrap", "all"}, "cluster, server or none"},
-		"bad log level":       {[]string{"serve", "--log-level", "loud"}, "debug, info, warn or error"},
-		"bad address":         {[]string{"serve", "--memory", "--listen", "here"}, "127.0.0.1:6443"},
-		"serve with argument": {[]string{"serve", "now", "or", "never"}, `gapless serve takes no arguments, but got "now or never"`},
-		"compact what":        {[]string{"compact"}, "--older-than"},
-		"compact both":        {[]string{"compact", "--older-than", "1s", "--to", "5"}, "one of"},
-		"compact with words":  {[]string{"compact", "--to", "abc"}, `--to "abc": want a resource version, a number like 1000000123`},
+		"typo":             {[]string{"sreve"}, "did you mean serve?"},
+		"unknown command":  {[]string{"fly"}, `unknown command "fly"`},
+		"unknown flag":     {[]string{"serve", "--lisen", "x"}, "--lisen"},
+		"bad duration":     {[]string{"serve", "--history", "soon"}, "--history"},
+		"negative history": {[]string{"serve", "--history", "-1s"}, "cannot be negative"},
+		"bad bytes":        {[]string{"serve", "--history-bytes", "many"}, "512Mi"},
+		"too few bytes": {
+			[]string{"serve", "--history-bytes", "1k"}, "--history-bytes 1k: want at least 8Mi, or 0 for no limit",
+		},
+		"bad key algorithm": {
+			[]string{"serve", "--client-key-algorithm", "dsa"},
+			`--client-key-algorithm "dsa" is no algorithm of keys here: want ecdsa or rsa`,
+		},
+		"bad bootstrap": {[]string{"serve", "--bootstrap", "all"}, "cluster, server or none"},
+		"bad log level": {[]string{"serve", "--log-level", "loud"}, "debug, info, warn or error"},
+		"bad address":   {[]string{"serve", "--memory", "--listen", "here"}, "127.0.0.1:6443"},
+		"serve with argument": {
+			[]string{"serve", "now", "or", "never"}, `gapless serve takes no arguments, but got "now or never"`,
+		},
+		"compact what": {[]string{"compact"}, "--older-than"},
+		"compact both": {[]string{"compact", "--older-than", "1s", "--to", "5"}, "one of"},
+		"compact with words": {
+			[]string{"compact", "--to", "abc"}, `--to "abc": want a resource version, a number like 1000000123`,
+		},
 		"compact to nothing":  {[]string{"compact", "--to", "0"}, `--to "0": want a resource version`},
 		"compact an argument": {[]string{"compact", "5"}, `gapless compact takes no arguments, but got "5"`},
 		"fsck what":           {[]string{"fsck"}, "name one data directory, for example: gapless fsck gapless-data; got 0"},

@@ -68,12 +68,15 @@ func TestExportOfAnExportIsEqual(t *testing.T) {
 		"cluster/clusterroles.rbac.authorization.k8s.io/shop%3A%52eader.yaml":              "apiGroups:\n  - example.com",
 		"cluster/clusterroles.rbac.authorization.k8s.io/shop%3Areader.yaml":                "aggregationRule:",
 		"cluster/customresourcedefinitions.apiextensions.k8s.io/vouchers.example.com.yaml": "x-kubernetes-preserve-unknown-fields: true",
-		"cluster/namespaces/shop.yaml":                                                     "apiVersion: v1\nkind: Namespace\nmetadata:\n  labels:\n    team: sales\n  name: shop\n",
-		"namespaces/shop/vouchers.example.com/summer.yaml":                                 "code: \"1e3\"\n  percent: 15\n  stackable: false\n",
-		"namespaces/shop/pods/web-1.yaml":                                                  "nodeName: node-1",
-		"namespaces/shop/services/web.yaml":                                                "clusterIP: 10.96.0.80",
-		"namespaces/default/configmaps/plain.yaml":                                         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: plain\n  namespace: default\n",
-		"namespaces/shop/deployments.apps/web.yaml":                                        "replicas: 3",
+		"cluster/namespaces/shop.yaml": "apiVersion: v1\nkind: " +
+			"Namespace\nmetadata:\n  labels:\n    team: sales\n  name: shop\n",
+		"namespaces/shop/vouchers.example.com/summer.yaml": "code: \"1e3\"\n  percent: 15\n " +
+			" stackable: false\n",
+		"namespaces/shop/pods/web-1.yaml":   "nodeName: node-1",
+		"namespaces/shop/services/web.yaml": "clusterIP: 10.96.0.80",
+		"namespaces/default/configmaps/plain.yaml": "apiVersion: v1\nkind: " +
+			"ConfigMap\nmetadata:\n  name: plain\n  namespace: default\n",
+		"namespaces/shop/deployments.apps/web.yaml": "replicas: 3",
 	} {
 		if !strings.Contains(files[name], want) {
 			t.Errorf("%s does not contain %q:\n%s", name, want, files[name])
@@ -83,7 +86,8 @@ func TestExportOfAnExportIsEqual(t *testing.T) {
 		t.Errorf("%d files, want one for each object of the manifests: %v", len(files), files)
 	}
 	for name, text := range files {
-		if regexp.MustCompile(`(?m)^status:|^  (uid|resourceVersion|creationTimestamp|generation|managedFields):`).MatchString(text) {
+		if regexp.MustCompile(`(?m)^status:|^  (uid|resourceVersion|creationTimestamp|generation|managedFields):`).MatchString(
+			text) {
 			t.Errorf("%s has a field of the server:\n%s", name, text)
 		}
 		if !strings.Contains(stream, "---\n"+text) {
@@ -123,11 +127,14 @@ func TestExportSelects(t *testing.T) {
 		args []string
 		want string // the names of the files, sorted
 	}{
-		"namespace": {[]string{"-n", "shop", "--resource", "ns,configmaps"}, "cluster/namespaces/shop.yaml namespaces/shop/configmaps/settings.yaml"},
-		"selector":  {[]string{"-l", "app=web"}, "namespaces/shop/deployments.apps/web.yaml namespaces/shop/pods/web-1.yaml"},
-		"exclude":   {[]string{"-l", "app=web", "--exclude", "po"}, "namespaces/shop/deployments.apps/web.yaml"},
-		"account":   {accounts, "namespaces/shop/serviceaccounts/default.yaml namespaces/shop/serviceaccounts/web.yaml"},
-		"custom":    {[]string{"--resource", "voucher"}, "namespaces/shop/vouchers.example.com/summer.yaml"},
+		"namespace": {
+			[]string{"-n", "shop", "--resource", "ns,configmaps"},
+			"cluster/namespaces/shop.yaml namespaces/shop/configmaps/settings.yaml",
+		},
+		"selector": {[]string{"-l", "app=web"}, "namespaces/shop/deployments.apps/web.yaml namespaces/shop/pods/web-1.yaml"},
+		"exclude":  {[]string{"-l", "app=web", "--exclude", "po"}, "namespaces/shop/deployments.apps/web.yaml"},
+		"account":  {accounts, "namespaces/shop/serviceaccounts/default.yaml namespaces/shop/serviceaccounts/web.yaml"},
+		"custom":   {[]string{"--resource", "voucher"}, "namespaces/shop/vouchers.example.com/summer.yaml"},
 	} {
 		files := tree(t, exported(t, ready.Kubeconfig, c.args...))
 		if got := sortedKeys(files); strings.Join(got, " ") != c.want {
@@ -143,13 +150,15 @@ func TestExportSelects(t *testing.T) {
 	if code != exitRunTime || !strings.Contains(stderr, "--force") {
 		t.Errorf("into a full directory: exit code %d, want 1 and the way out:\n%s", code, stderr)
 	}
-	if code, _, stderr = command(t, "export", dir, "--force", "--resource", "secrets", "--kubeconfig", ready.Kubeconfig); code != exitOK {
+	if code, _, stderr = command(t, "export", dir, "--force", "--resource", "secrets", "--kubeconfig",
+		ready.Kubeconfig); code != exitOK {
 		t.Errorf("with --force: exit code %d:\n%s", code, stderr)
 	}
 	if files := tree(t, dir); len(files) != 1 || files["namespaces/shop/secrets/db.yaml"] == "" {
 		t.Errorf("--force leaves %v", sortedKeys(files))
 	}
-	if code, _, stderr = command(t, "export", "--resource", "podz", "--kubeconfig", ready.Kubeconfig); code != exitRunTime || !strings.Contains(stderr, "did you mean") {
+	if code, _, stderr = command(t, "export", "--resource", "podz", "--kubeconfig", ready.Kubeconfig); code != exitRunTime ||
+		!strings.Contains(stderr, "did you mean") {
 		t.Errorf("a resource that is not there: exit code %d:\n%s", code, stderr)
 	}
 }
@@ -159,7 +168,8 @@ func TestRestartWithTheSameManifestsWritesNothing(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	ready := filepath.Join(t.TempDir(), "ready.json")
 	for _, want := range []string{"16 created, 0 updated, 0 unchanged", "0 created, 0 updated, 16 unchanged"} {
-		r := begin(t, "serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--ready-file", ready, "--from", filepath.Join(shop, "shop.yaml"), "--from", shop)
+		r := begin(t, "serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--ready-file", ready, "--from",
+			filepath.Join(shop, "shop.yaml"), "--from", shop)
 		eventually(t, "the ready file", func() bool {
 			_, err := os.Stat(ready)
 			return err == nil
@@ -174,13 +184,15 @@ func TestBadManifestsEndTheStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.yaml")
-	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: none}\ndota: {}\n"
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, " +
+		"namespace: none}\ndota: {}\n"
 	if err := os.WriteFile(bad, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ready := filepath.Join(dir, "ready.json")
 	code, out, stderr := command(t, "serve", "--memory", "--listen", "127.0.0.1:0", "--from", bad, "--ready-file", ready)
-	if code != exitRunTime || out != "" || !strings.Contains(stderr, bad+`:5: document 2: ConfigMap none/b: there is no namespace "none"`) {
+	if code != exitRunTime || out != "" ||
+		!strings.Contains(stderr, bad+`:5: document 2: ConfigMap none/b: there is no namespace "none"`) {
 		t.Errorf("exit code %d, want 1 and the problem:\n%s%s", code, out, stderr)
 	}
 	if _, err := os.Stat(ready); err == nil {
@@ -238,7 +250,8 @@ func TestSeedingDocShowsItsOutput(t *testing.T) {
 		t.Errorf("docs/seeding.md shows the output of %d commands", len(shown))
 	}
 	for _, line := range shown {
-		if want := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(line[1])), "…", ".*"); !regexp.MustCompile(want).Match(out) {
+		if want := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(line[1])), "…",
+			".*"); !regexp.MustCompile(want).Match(out) {
 			t.Errorf("the commands do not print %q:\n%s", line[1], out)
 		}
 	}

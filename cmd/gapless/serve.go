@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gapless-io/gapless"
@@ -79,36 +80,62 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.dataDir, "data-dir", "gapless-data", "directory for the data, the certificates and the kubeconfig")
-	flags.BoolVar(&f.memory, "memory", false, "keep all objects in memory only; without --data-dir no files are left behind")
-	flags.BoolVar(&f.noFsync, "unsafe-no-fsync", false, "do not wait until data is on disk: a failure of the machine may damage the data directory; for tests only")
-	flags.BoolVar(&f.stopAtOnce, "stop-at-once", false, "when told to stop, close connections as soon as no request is in progress, without a second for what clients send meanwhile; for tests")
-	flags.StringVar(&f.listen, "listen", gapless.DefaultListen, "address to listen on; port 0 picks a free port")
-	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
-	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
-	flags.Int64Var(&f.base, "resource-version-base", 0, "first resource version of an empty data directory (default 1000000000)")
-	flags.StringVar(&f.clientKey, "client-key-algorithm", "", "algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other algorithm is replaced (default that of the existing key, or ecdsa)")
-	flags.BoolVar(&f.taint, "taint-new-nodes", false, "give each new node the taint node.kubernetes.io/not-ready, as the admission plugin TaintNodesByCondition; kube-controller-manager removes it")
-	flags.StringVar(&f.bootstrap, "bootstrap", "cluster", "objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
-	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; they are "+
-		gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
-	flags.StringVar(&f.authorization, "authorization-mode", gapless.AuthorizationRBAC, "who may do what: "+gapless.AuthorizationRBAC+
-		" by roles and bindings, "+gapless.AuthorizationMastersOnly+" only members of system:masters, "+gapless.AuthorizationAlwaysAllow+" everybody who is known")
-	flags.StringArrayVar(&f.from, "from", nil, "directory or file with manifests to apply at each start, before the server is ready; can be repeated")
-	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
-	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
-	flags.StringVar(&f.encryption, "encryption-provider-config", "", "file that says which resources are encrypted in the data directory, and with which keys (EncryptionConfiguration of apiserver.config.k8s.io/v1)")
-	flags.BoolVar(&f.reload, "encryption-provider-config-automatic-reload", false, "put changes of that file in force while the server runs")
+	dataFlags(flags, &f)
+	flags.StringVar(&f.bootstrap, "bootstrap", "cluster",
+		"objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
+	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"},
+		"controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; they are "+
+			gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
+	flags.StringVar(&f.authorization, "authorization-mode", gapless.AuthorizationRBAC,
+		"who may do what: "+gapless.AuthorizationRBAC+
+			" by roles and bindings, "+gapless.AuthorizationMastersOnly+" only members of system:masters, "+
+			gapless.AuthorizationAlwaysAllow+" everybody who is known")
+	flags.StringArrayVar(&f.from, "from", nil,
+		"directory or file with manifests to apply at each start, before the server is ready; can be repeated")
+	flags.StringVar(&f.readyFile, "ready-file", "",
+		`file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
+	flags.StringVar(&f.debugListen, "debug-listen", "",
+		"loopback address to serve /debug/pprof/ on, without authentication (default none)")
+	flags.StringVar(&f.encryption, "encryption-provider-config", "",
+		"file that says which resources are encrypted in the data directory, and with which keys (EncryptionConfiguration of "+
+			"apiserver.config.k8s.io/v1)")
+	flags.BoolVar(&f.reload, "encryption-provider-config-automatic-reload", false,
+		"put changes of that file in force while the server runs")
 	flags.BoolVar(&f.faults, "enable-faults", false, "let administrators make requests fail, with gapless fault: for tests only")
 	faults.SeedFlag(flags, &f.faultsSeed)
-	flags.StringVar(&f.faultRules, "fault-rules", "", "file with an answer of GET /faults: its rules are in force from the start, and go on counting")
-	flags.StringVar(&f.ephemeral, "ephemeral", "", "directory that ends with standard input, and so with the program that holds its other end: then the server stops at once and removes the directory, in which there must be a file named "+ephemeralMark+"; for tests only")
+	flags.StringVar(&f.faultRules, "fault-rules", "",
+		"file with an answer of GET /faults: its rules are in force from the start, and go on counting")
+	flags.StringVar(&f.ephemeral, "ephemeral", "",
+		"directory that ends with standard input, and so with the program that holds its other end: then the server stops at "+
+			"once and removes the directory, in which there must be a file named "+ephemeralMark+"; for tests only")
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
 	auditFlags(flags, &f.audit)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
 	return cmd
+}
+
+// dataFlags are about what is stored and where, and where the server listens.
+func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
+	flags.StringVar(&f.dataDir, "data-dir", "gapless-data", "directory for the data, the certificates and the kubeconfig")
+	flags.BoolVar(&f.memory, "memory", false, "keep all objects in memory only; without --data-dir no files are left behind")
+	flags.BoolVar(&f.noFsync, "unsafe-no-fsync", false,
+		"do not wait until data is on disk: a failure of the machine may damage the data directory; for tests only")
+	flags.BoolVar(&f.stopAtOnce, "stop-at-once", false,
+		"when told to stop, close connections as soon as no request is in progress, without a second for what clients send "+
+			"meanwhile; for tests")
+	flags.StringVar(&f.listen, "listen", gapless.DefaultListen, "address to listen on; port 0 picks a free port")
+	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
+	flags.StringVar(&f.historyBytes, "history-bytes", "",
+		"maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
+	flags.Int64Var(&f.base, "resource-version-base", 0, "first resource version of an empty data directory (default 1000000000)")
+	flags.StringVar(&f.clientKey, "client-key-algorithm", "",
+		"algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other "+
+			"algorithm is replaced (default that of the existing key, or ecdsa)")
+	flags.BoolVar(&f.taint, "taint-new-nodes", false,
+		"give each new node the taint node.kubernetes.io/not-ready, as the admission plugin TaintNodesByCondition; "+
+			"kube-controller-manager removes it")
 }
 
 // config returns the configuration that the flags describe. Its errors are usage errors.
@@ -120,7 +147,8 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
-		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
+		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization,
+		Authentication:           f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}
 	*seam.Of(&cfg) = seam.Options{UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce}
@@ -130,7 +158,8 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		if err := f.continueFaults(cfg.Faults); err != nil {
 			return cfg, err
 		}
-		logger.Warn("administrators can make requests fail: this server is for tests only", slog.Uint64("faults_seed", cfg.Faults.Seed()))
+		logger.Warn("administrators can make requests fail: this server is for tests only",
+			slog.Uint64("faults_seed", cfg.Faults.Seed()))
 	case f.faultsSeed != 0:
 		return cfg, errors.New("--faults-seed is for --enable-faults, which is not given")
 	case f.faultRules != "":
@@ -256,7 +285,9 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	}
 	announce(io, s, f, cfg)
 	if f.readyFile != "" {
-		if err := readyfile.Write(f.readyFile, readyfile.Ready{URL: s.URL(), Kubeconfig: s.Kubeconfig(), Debug: debug.address()}); err != nil {
+		if err := readyfile.Write(f.readyFile, readyfile.Ready{
+			URL: s.URL(), Kubeconfig: s.Kubeconfig(), Debug: debug.address(),
+		}); err != nil {
 			cancel(err)
 			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
 		}
@@ -306,7 +337,8 @@ func manifestsLine(a gapless.Applied) string {
 	if a.Files == 0 {
 		return ""
 	}
-	return fmt.Sprintf("  objects  %d created, %d updated, %d unchanged, from %d files\n", a.Created, a.Updated, a.Unchanged, a.Files)
+	return fmt.Sprintf("  objects  %d created, %d updated, %d unchanged, from %d files\n",
+		a.Created, a.Updated, a.Unchanged, a.Files)
 }
 
 // faultsLine says how the run is repeated; "" without faults.

@@ -73,7 +73,8 @@ Errors are printed to standard error.`,
 	flags.StringVarP(&f.selector, "selector", "l", "", "label selector, like app=web,tier!=test")
 	flags.StringVar(&f.fieldSelector, "field-selector", "", "field selector, like status.phase=Running")
 	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json, yaml or name (default a table)")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions(outputs(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag stands above
 	}
 	return cmd
@@ -150,8 +151,11 @@ func (f *watchFlags) run(ctx context.Context, args []string, io streams) error {
 		return fmt.Errorf("watch %s: the server does not support watching it", args[0])
 	}
 	w := &watching{
-		err:     io.err,
-		backend: &plain{client: c.As(client.Form{Typed: true}), of: resource.In(namespace), labels: byLabels.String(), fields: byFields.String()},
+		err: io.err,
+		backend: &plain{
+			client: c.As(client.Form{Typed: true}), of: resource.In(namespace), labels: byLabels.String(),
+			fields: byFields.String(),
+		},
 		printer: newPrinter(f.output, io.out, resource, f.allNamespaces && resource.Namespaced),
 	}
 	return w.run(ctx)
@@ -226,7 +230,9 @@ func note(i informer.Incident) string {
 		if e := kube.WhyExpired(i.Err); e != nil {
 			why = " (" + e.Why() + ")"
 		}
-		return fmt.Sprintf("# 410 Gone: the server no longer has the history after resourceVersion %s%s. Listing again; only differences are printed.", i.RV, why)
+		return fmt.Sprintf(
+			"# 410 Gone: the server no longer has the history after resourceVersion %s%s. Listing again; only "+
+				"differences are printed.", i.RV, why)
 	}
 	if broken, ok := errors.AsType[*url.Error](i.Err); ok {
 		i.Err = broken.Err // the URL is long, and always the same

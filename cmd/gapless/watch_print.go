@@ -177,7 +177,9 @@ func (c *columnar) flushLocked() error {
 		return nil
 	}
 	if c.widths == nil {
-		head := c.line("EVENT", "NAMESPACE", func(_ int, column metav1.TableColumnDefinition) string { return strings.ToUpper(column.Name) })
+		head := c.line("EVENT", "NAMESPACE", func(_ int, column metav1.TableColumnDefinition) string {
+			return strings.ToUpper(column.Name)
+		})
 		c.waiting = append([][]string{head}, c.waiting...)
 		c.widths = make([]int, len(head))
 		c.widths[0] = len("MODIFIED")

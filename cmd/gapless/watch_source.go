@@ -107,7 +107,9 @@ func (t *tables) decode(raw []byte) (*table, error) {
 		return nil, &kube.DecodeError{Offset: -1, Why: err.Error()}
 	}
 	if out.Kind != "Table" {
-		return nil, &kube.DecodeError{Offset: 0, Why: fmt.Sprintf("the server sent a %s instead of a table; try --output name or json", out.Kind)}
+		return nil, &kube.DecodeError{
+			Offset: 0, Why: fmt.Sprintf("the server sent a %s instead of a table; try --output name or json", out.Kind),
+		}
 	}
 	if len(out.Columns) > 0 {
 		t.columns(out.Columns)

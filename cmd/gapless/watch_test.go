@@ -55,12 +55,14 @@ func (b *bench) do(method, path, contentType, body string) {
 
 func (b *bench) create(namespace, name string) {
 	b.t.Helper()
-	b.do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/configmaps", "", fmt.Sprintf(`{"metadata":{"name":%q},"data":{"a":"1"}}`, name))
+	b.do(http.MethodPost, "/api/v1/namespaces/"+namespace+"/configmaps", "",
+		fmt.Sprintf(`{"metadata":{"name":%q},"data":{"a":"1"}}`, name))
 }
 
 func (b *bench) change(name, value string) {
 	b.t.Helper()
-	b.do(http.MethodPatch, "/api/v1/namespaces/default/configmaps/"+name, "application/merge-patch+json", fmt.Sprintf(`{"data":{"b":%q}}`, value))
+	b.do(http.MethodPatch, "/api/v1/namespaces/default/configmaps/"+name, "application/merge-patch+json",
+		fmt.Sprintf(`{"data":{"b":%q}}`, value))
 }
 
 func (b *bench) remove(name string) {
@@ -153,7 +155,10 @@ func TestCompactPrintsWhatItFreed(t *testing.T) {
 	b.change("one", strings.Repeat("x", 200<<10))
 	b.change("one", "2")
 	code, out, stderr := command(t, "compact", "--older-than", "0s", "--kubeconfig", b.ready.Kubeconfig)
-	if code != exitOK || !regexp.MustCompile(`^compacted the history up to resourceVersion 1000000\d\d\d\nfreed 20\d KiB of old versions; the log is \d+ \w+ smaller\n$`).MatchString(out) {
+	if code != exitOK ||
+		!regexp.MustCompile(
+			`^compacted the history up to resourceVersion 1000000\d\d\d\nfreed 20\d KiB of old versions; the log `+
+				`is \d+ \w+ smaller\n$`).MatchString(out) {
 		t.Errorf("exit code %d, %q:\n%s", code, out, stderr)
 	}
 	code, _, stderr = command(t, "compact", "--to", "2000000000", "--kubeconfig", b.ready.Kubeconfig)
@@ -166,8 +171,10 @@ func TestCompactPrintsWhatItFreed(t *testing.T) {
 func TestWatchEndsWhenTheFirstRequestIsRefused(t *testing.T) {
 	b := newBench(t)
 	for _, args := range [][]string{{}, {"-o", "json"}, {"-A", "-o", "name"}} {
-		code, out, stderr := command(t, append([]string{"watch", "--kubeconfig", b.ready.Kubeconfig, "cm", "--field-selector", "a=b"}, args...)...)
-		if code != exitRunTime || out != "" || !strings.Contains(stderr, "error: ") || !strings.Contains(stderr, `"a" is not a known field selector`) {
+		code, out, stderr := command(t,
+			append([]string{"watch", "--kubeconfig", b.ready.Kubeconfig, "cm", "--field-selector", "a=b"}, args...)...)
+		if code != exitRunTime || out != "" || !strings.Contains(stderr, "error: ") ||
+			!strings.Contains(stderr, `"a" is not a known field selector`) {
 			t.Errorf("%v: exit code %d, want 1, with the server's words; %q:\n%s", args, code, out, stderr)
 		}
 		t.Log(stderr)
@@ -212,7 +219,8 @@ func TestWatchContinuesAfter410AndPrintsTheDifference(t *testing.T) {
 			b.change("changed", "2")
 			b.remove("deleted")
 			b.create("default", "created")
-			if code, _, stderr := command(t, "compact", "--older-than", "0s", "--kubeconfig", b.ready.Kubeconfig); code != exitOK {
+			if code, _, stderr := command(t, "compact", "--older-than", "0s", "--kubeconfig",
+				b.ready.Kubeconfig); code != exitOK {
 				t.Fatal(stderr)
 			}
 			before := len(r.out.String())
@@ -223,7 +231,9 @@ func TestWatchContinuesAfter410AndPrintsTheDifference(t *testing.T) {
 			if got := r.out.String()[before:]; strings.Count(got, "\n") != 3 || strings.Contains(got, "same") {
 				t.Errorf("more than the difference was printed:\n%s", got)
 			}
-			for _, part := range []string{"# 410 Gone", "the oldest resourceVersion that can still be asked for is 1", "removed on request, at 2"} {
+			for _, part := range []string{
+				"# 410 Gone", "the oldest resourceVersion that can still be asked for is 1", "removed on request, at 2",
+			} {
 				if !strings.Contains(r.err.String(), part) {
 					t.Errorf("standard error does not say why: %q is missing in\n%s", part, r.err.String())
 				}
@@ -248,7 +258,8 @@ func TestWatchEndsWhenItsOutputFails(t *testing.T) {
 	b.create("default", "one")
 	for _, output := range []string{"", "name", "json"} {
 		var stderr bytes.Buffer
-		code := run(t.Context(), []string{"watch", "cm", "-o", output, "--kubeconfig", b.ready.Kubeconfig}, streams{out: full{}, err: &stderr})
+		code := run(t.Context(), []string{"watch", "cm", "-o", output, "--kubeconfig", b.ready.Kubeconfig},
+			streams{out: full{}, err: &stderr})
 		if code != exitRunTime || !strings.Contains(stderr.String(), errFull.Error()) {
 			t.Errorf("--output %q: exit code %d, want 1, with the reason:\n%s", output, code, stderr.String())
 		}
@@ -257,7 +268,8 @@ func TestWatchEndsWhenItsOutputFails(t *testing.T) {
 
 func TestCellsHaveNoControlCharacters(t *testing.T) {
 	for in, want := range map[any]string{
-		"plain": "plain", "red \x1b[31mtext": "red [31mtext", "two\nlines": "two...", nil: "<none>", float64(12): "12", true: "true",
+		"plain": "plain", "red \x1b[31mtext": "red [31mtext", "two\nlines": "two...", nil: "<none>", float64(12): "12",
+		true: "true",
 	} {
 		if got := cell(in); got != want {
 			t.Errorf("cell(%q) = %q, want %q", in, got, want)

@@ -58,16 +58,20 @@ func TestDiscoveryFollowsDefinitions(t *testing.T) {
 		}
 		described := false
 		for _, p := range doc.GetPaths().GetPath() {
-			described = described || p.GetName() == fmt.Sprintf("/apis/%s/%s/%s", widgetResource.Group, widgetResource.Version, widgetResource.Resource)
+			described = described ||
+				p.GetName() == fmt.Sprintf("/apis/%s/%s/%s",
+					widgetResource.Group, widgetResource.Version, widgetResource.Resource)
 		}
 		if described != served || len(doc.GetDefinitions().GetAdditionalProperties()) < 400 {
-			t.Errorf("%s: OpenAPI v2 has the resource: %t, want %t; %d definitions", when, described, served, len(doc.GetDefinitions().GetAdditionalProperties()))
+			t.Errorf("%s: OpenAPI v2 has the resource: %t, want %t; %d definitions",
+				when, described, served, len(doc.GetDefinitions().GetAdditionalProperties()))
 		}
 	}
 	expect("at first", false)
 	defineWidgets(t, web, s.URL)
 	expect("defined", true)
-	remove(t.Context(), t, web, s.URL+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+widgetResource.GroupResource().String())
+	remove(t.Context(), t, web,
+		s.URL+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+widgetResource.GroupResource().String())
 	harness.Eventually(t, "the definition is deleted", func() bool {
 		resources, err := client.ServerResourcesForGroupVersion(widgetResource.GroupVersion().String())
 		return err != nil && resources == nil

@@ -82,7 +82,8 @@ func converges(t *testing.T, cfg *rest.Config, action string) {
 		t.Fatal(err)
 	}
 	namespace := "of-" + action
-	if _, err := writes.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := writes.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	add(t, writes, namespace, "a")
@@ -102,7 +103,8 @@ func converges(t *testing.T, cfg *rest.Config, action string) {
 	add(t, writes, namespace, "late")
 	if action == "undecodable" { // nothing else tells the client what it could not read
 		change := []byte(`{"metadata":{"labels":{"again":"yes"}}}`)
-		if _, err := writes.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "a", "application/merge-patch+json", change, metav1.PatchOptions{}); err != nil {
+		if _, err := writes.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "a", "application/merge-patch+json", change,
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +125,8 @@ func converges(t *testing.T, cfg *rest.Config, action string) {
 
 func add(t *testing.T, clients kubernetes.Interface, namespace, name string) {
 	t.Helper()
-	_, err := clients.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := clients.CoreV1().ConfigMaps(namespace).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,8 @@ func write(ctx context.Context, kubeconfig, namespace string, count int) error {
 		places <- struct{}{}
 		go func() { // it ends with its two requests, for which this call waits
 			defer func() { <-places }()
-			o, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-"}}, metav1.CreateOptions{})
+			o, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "made-"}},
+				metav1.CreateOptions{})
 			if err == nil {
 				o.Data = map[string]string{"updated": "true"}
 				_, err = maps.Update(ctx, o, metav1.UpdateOptions{})

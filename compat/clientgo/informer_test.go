@@ -35,7 +35,8 @@ func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	t.Cleanup(web.CloseIdleConnections)
 	defineWidgets(t, web, s.URL)
 	harness.UnderFailures(t, s, p, web, configMaps(t, "client-go 0.37 typed", "default", through(direct, p)),
-		configMaps(t, "client-go 0.37 typed, protobuf only", "kube-public", inProtobuf(through(direct, p))), widgets(t, through(direct, p)))
+		configMaps(t, "client-go 0.37 typed, protobuf only", "kube-public", inProtobuf(through(direct, p))),
+		widgets(t, through(direct, p)))
 }
 
 // through is the configuration of a client behind the proxy.
@@ -129,7 +130,8 @@ func version(o any) (key, rv string) {
 // defineWidgets creates a CustomResourceDefinition, and waits until it is served.
 func defineWidgets(t *testing.T, web *http.Client, url string) {
 	t.Helper()
-	const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.org"},
+	const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+		`"metadata":{"name":"widgets.example.org"},
 		"spec":{"group":"example.org","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 		"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}}}]}}`
@@ -146,7 +148,8 @@ func defineWidgets(t *testing.T, web *http.Client, url string) {
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
-	if status := send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); status != http.StatusCreated {
+	if status := send(http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		definition); status != http.StatusCreated {
 		t.Fatalf("create the definition: %d", status)
 	}
 	harness.Eventually(t, "widgets are served", func() bool {

@@ -53,5 +53,6 @@ func TestReadersBehindARelayAreNeverStaleAfterARestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Restored(t, configMaps(t, "client-go 0.37 typed", "default", rest.CopyConfig(relayed)), widgets(t, rest.CopyConfig(relayed)))
+	s.Restored(t, configMaps(t, "client-go 0.37 typed", "default", rest.CopyConfig(relayed)),
+		widgets(t, rest.CopyConfig(relayed)))
 }

@@ -30,7 +30,9 @@ func TestClientGoTestsPassWithTheReplacement(t *testing.T) {
 		}
 		sources[name] = source
 	}
-	sources, tests, err := informerTests(sources, map[string]bool{"isStarted": true, "isRegistered": true, "eventHandlerCount": true})
+	sources, tests, err := informerTests(sources, map[string]bool{
+		"isStarted": true, "isRegistered": true, "eventHandlerCount": true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,9 @@ func TestMain(m *testing.M) { m.Run() }
 }
 
 func TestFailureListsRoundTrip(t *testing.T) {
-	listed := map[string]string{"A > b": "It is late.", "A > c": sometimes + "it is early.", "D": "It is late.", "gone": "It was."}
+	listed := map[string]string{
+		"A > b": "It is late.", "A > c": sometimes + "it is early.", "D": "It is late.", "gone": "It was.",
+	}
 	got, err := readFailures(writeFailures("# What fails.\n", listed))
 	if err != nil {
 		t.Fatal(err)

@@ -57,7 +57,8 @@ func works(t *testing.T, e *envtest.Environment) {
 		}
 	}()
 	maps := kubernetes.NewForConfigOrDie(admin).CoreV1().ConfigMaps("default")
-	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Error(err)
 	}
 	user, err := e.AddUser(envtest.User{Name: "nobody"}, nil)
@@ -65,7 +66,8 @@ func works(t *testing.T, e *envtest.Environment) {
 		t.Fatal(err)
 	}
 	others := kubernetes.NewForConfigOrDie(user.Config()).CoreV1().ConfigMaps("default")
-	if _, err := others.Get(t.Context(), "a", metav1.GetOptions{}); err == nil || !strings.Contains(err.Error(), `User "nobody" cannot get resource "configmaps"`) {
+	if _, err := others.Get(t.Context(), "a", metav1.GetOptions{}); err == nil ||
+		!strings.Contains(err.Error(), `User "nobody" cannot get resource "configmaps"`) {
 		t.Errorf("a user without roles: %v, want 403", err)
 	}
 }
@@ -83,15 +85,19 @@ func TestSetupEnvtestInstallsGaplessFromAnIndex(t *testing.T) {
 		t.Errorf("setup-envtest lists %q", list)
 	}
 	assets := prints(t, setup, "use", "--index="+index, "--bin-dir="+store, "--print=path")
-	if list := prints(t, setup, "list", "--installed-only", "--bin-dir="+store); !strings.HasPrefix(list, "(installed)  v1.37.2") {
+	if list := prints(t, setup, "list", "--installed-only", "--bin-dir="+store); !strings.HasPrefix(list,
+		"(installed)  v1.37.2") {
 		t.Errorf("setup-envtest lists %q", list)
 	}
-	if out := prints(t, filepath.Join(assets, "kube-apiserver"), "--version"); !strings.HasPrefix(out, "Kubernetes v1.37.2+gapless") {
+	if out := prints(t, filepath.Join(assets, "kube-apiserver"), "--version"); !strings.HasPrefix(out,
+		"Kubernetes v1.37.2+gapless") {
 		t.Errorf("kube-apiserver is %q", out)
 	}
 	works(t, &envtest.Environment{BinaryAssetsDirectory: assets})
 	// Package envtest downloads by itself too.
-	works(t, &envtest.Environment{DownloadBinaryAssets: true, DownloadBinaryAssetsIndexURL: index, BinaryAssetsDirectory: t.TempDir()})
+	works(t, &envtest.Environment{
+		DownloadBinaryAssets: true, DownloadBinaryAssetsIndexURL: index, BinaryAssetsDirectory: t.TempDir(),
+	})
 	prints(t, setup, "cleanup", "--bin-dir="+store)
 }
 
@@ -100,7 +106,8 @@ func TestSetupEnvtestFindsWhatIsInstalledAsAnotherVersion(t *testing.T) {
 	bin, store := programs(t), t.TempDir()
 	assets := prints(t, filepath.Join(bin, "gapless"), "envtest", "install", "--dir="+store, "--as=1.35.0", "--print=path")
 	// As the Makefile of a kubebuilder project asks: nothing is downloaded.
-	if found := prints(t, filepath.Join(bin, "setup-envtest"), "use", "1.35", "--index=http://127.0.0.1:1", "--bin-dir="+store, "--print=path"); found != assets {
+	if found := prints(t, filepath.Join(bin, "setup-envtest"), "use", "1.35", "--index=http://127.0.0.1:1", "--bin-dir="+store,
+		"--print=path"); found != assets {
 		t.Errorf("setup-envtest finds %q, want %q", found, assets)
 	}
 	works(t, &envtest.Environment{BinaryAssetsDirectory: assets})

@@ -43,8 +43,10 @@ func shopVersions(stored string, names ...string) string {
 	}
 	var all []string
 	for _, name := range names {
-		all = append(all, fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
-			"spec":{"type":"object","properties":{%s}},"status":{"type":"object","properties":{"of":{"type":"string"}}}}}}}`, name, name == stored, schemas[name]))
+		all = append(all,
+			fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","properties":{
+			"spec":{"type":"object","properties":{%s}},"status":{"type":"object","properties":{"of":{"type":"string"}}}}}}}`,
+				name, name == stored, schemas[name]))
 	}
 	return "[" + strings.Join(all, ",") + "]"
 }
@@ -69,10 +71,11 @@ func TestOperatorWithTwoVersions(t *testing.T) {
 	}))
 	t.Cleanup(hook.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	u.do(http.MethodPost, shopDefinitions, fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"shops.example.org"},
+	u.do(http.MethodPost, shopDefinitions,
+		fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"shops.example.org"},
 		"spec":{"group":"example.org","scope":"Namespaced","names":{"plural":"shops","singular":"shop","kind":"Shop","listKind":"ShopList"},"versions":%s,
 		"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":%q,"caBundle":%q}}}}}`,
-		shopVersions("v1", "v1", "v2"), hook.URL, base64.StdEncoding.EncodeToString(authority)), http.StatusCreated)
+			shopVersions("v1", "v1", "v2"), hook.URL, base64.StdEncoding.EncodeToString(authority)), http.StatusCreated)
 	harness.Eventually(t, "shops are served", func() bool {
 		code, _ := u.send(http.MethodGet, shopsV2, "")
 		return code == http.StatusOK
@@ -82,7 +85,8 @@ func TestOperatorWithTwoVersions(t *testing.T) {
 	(&harness.Operator{
 		Owners: shopsV2, Children: shopConfigMaps, Notes: shopConfigMaps,
 		Owner: func(name, value string) string {
-			return fmt.Sprintf(`{"apiVersion":"example.org/v2","kind":"Shop","metadata":{"name":%q},"spec":{"content":{"of":%q}}}`, name, value)
+			return fmt.Sprintf(
+				`{"apiVersion":"example.org/v2","kind":"Shop","metadata":{"name":%q},"spec":{"content":{"of":%q}}}`, name, value)
 		},
 		Shows:  func(value string) string { return fmt.Sprintf(`"data":{"of":%q}`, value) },
 		Status: func(value string) string { return fmt.Sprintf(`"status":{"of":%q}`, value) },
@@ -90,7 +94,8 @@ func TestOperatorWithTwoVersions(t *testing.T) {
 	if old := u.do(http.MethodGet, shopsV1+"/second", "", http.StatusOK); !strings.Contains(old, `"spec":{"of":"five"}`) {
 		t.Errorf("the first version shows %s", old)
 	}
-	u.do(http.MethodPost, shopsV1, `{"apiVersion":"example.org/v1","kind":"Shop","metadata":{"name":"old"},"spec":{"of":"six"}}`, http.StatusCreated)
+	u.do(http.MethodPost, shopsV1, `{"apiVersion":"example.org/v1","kind":"Shop","metadata":{"name":"old"},"spec":{"of":"six"}}`,
+		http.StatusCreated)
 	harness.Eventually(t, "what was created in the first version has a child", func() bool {
 		_, child := u.send(http.MethodGet, shopConfigMaps+"/old", "")
 		return strings.Contains(child, `"data":{"of":"six"}`)
@@ -125,15 +130,18 @@ func TestOperatorWithTwoVersions(t *testing.T) {
 // move moves the storage version, and then removes the first version with its webhook.
 func (u *user) move() {
 	u.Helper()
-	u.do(http.MethodPatch, shopDefinitions+"/shops.example.org", `{"spec":{"versions":`+shopVersions("v2", "v1", "v2")+`}}`, http.StatusOK)
+	u.do(http.MethodPatch, shopDefinitions+"/shops.example.org", `{"spec":{"versions":`+shopVersions("v2", "v1", "v2")+`}}`,
+		http.StatusOK)
 	for _, name := range []string{"second", "third", "old"} {
 		harness.Eventually(u.T, name+" is written in the second version", func() bool {
-			code, _ := u.send(http.MethodPut, shopsV2+"/"+name, u.withoutV1(u.do(http.MethodGet, shopsV2+"/"+name, "", http.StatusOK)))
+			code, _ := u.send(http.MethodPut, shopsV2+"/"+name,
+				u.withoutV1(u.do(http.MethodGet, shopsV2+"/"+name, "", http.StatusOK)))
 			return code == http.StatusOK // 409: the operator was faster
 		})
 	}
 	u.do(http.MethodPatch, shopDefinitions+"/shops.example.org/status", `{"status":{"storedVersions":["v2"]}}`, http.StatusOK)
-	u.do(http.MethodPatch, shopDefinitions+"/shops.example.org", `{"spec":{"conversion":{"strategy":"None","webhook":null},"versions":`+shopVersions("v2", "v2")+`}}`, http.StatusOK)
+	u.do(http.MethodPatch, shopDefinitions+"/shops.example.org",
+		`{"spec":{"conversion":{"strategy":"None","webhook":null},"versions":`+shopVersions("v2", "v2")+`}}`, http.StatusOK)
 	u.do(http.MethodGet, shopsV1+"/old", "", http.StatusNotFound)
 	if now := u.do(http.MethodGet, shopsV2+"/old", "", http.StatusOK); !strings.Contains(now, `"content":{"of":"six"}`) {
 		u.Errorf("after the move: %s", now)
@@ -148,7 +156,9 @@ func (u *user) withoutV1(object string) string {
 	if err := o.UnmarshalJSON([]byte(object)); err != nil {
 		u.Fatal(err)
 	}
-	o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.APIVersion == "example.org/v1" }))
+	o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.APIVersion == "example.org/v1"
+	}))
 	text, err := o.MarshalJSON()
 	if err != nil {
 		u.Fatal(err)
@@ -172,7 +182,9 @@ func (u *user) operate(s *harness.Server, p *harness.Proxy, scheme *runtime.Sche
 	if err != nil {
 		u.Fatal(err)
 	}
-	if err := ctrl.NewControllerManagedBy(m).For(&shopV2{}).Owns(&corev1.ConfigMap{}).Complete(&shops{client: m.GetClient()}); err != nil {
+	if err := ctrl.NewControllerManagedBy(m).For(&shopV2{}).Owns(&corev1.ConfigMap{}).Complete(&shops{
+		client: m.GetClient(),
+	}); err != nil {
 		u.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(u.Context())

@@ -134,7 +134,8 @@ func (r *shops) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		"apiVersion": "example.org/v2", "kind": "Shop", "metadata": map[string]any{"name": req.Name, "namespace": req.Namespace},
 		"status": map[string]any{"of": s.Spec.Content.Of},
 	}}
-	return ctrl.Result{}, gone(r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(status), shopOperator, client.ForceOwnership))
+	return ctrl.Result{}, gone(r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(status), shopOperator,
+		client.ForceOwnership))
 }
 
 // gone ignores that an object was deleted since it was read: with its uid an apply is

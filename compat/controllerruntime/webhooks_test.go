@@ -68,7 +68,8 @@ func TestOperatorWithWebhooks(t *testing.T) {
 	if err := c.Create(t.Context(), old); err != nil || old.Spec.Of != "bread" {
 		t.Errorf("in v1 %q is the default: %v", old.Spec.Of, err)
 	}
-	refused(c.Patch(t.Context(), old, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"of":"poison"}}`))), "no shop sells poison")
+	refused(c.Patch(t.Context(), old, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"of":"poison"}}`))),
+		"no shop sells poison")
 	refused(c.Create(t.Context(), of("dark", "poison")), "no shop sells poison")
 	refused(c.Create(t.Context(), of("dark", "poison"), client.DryRunAll), "no shop sells poison")
 
@@ -108,7 +109,8 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 		t.Fatal(err)
 	}
 	var definition apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal(fmt.Appendf(nil, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"shops.example.org"},
+	if err := json.Unmarshal(fmt.Appendf(nil,
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"shops.example.org"},
 		"spec":{"group":"example.org","scope":"Namespaced","names":{"plural":"shops","singular":"shop","kind":"Shop","listKind":"ShopList"},"versions":%s}}`,
 		shopVersions("v1", "v1", "v2")), &definition); err != nil {
 		t.Fatal(err)
@@ -120,7 +122,8 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 	warnings = &heard{}
 	cfg.WarningHandlerWithContext = warnings
 	env := &envtest.Environment{
-		Config: cfg, UseExistingCluster: new(true), Scheme: scheme, CRDs: []*apiextensionsv1.CustomResourceDefinition{&definition},
+		Config: cfg, UseExistingCluster: new(true), Scheme: scheme,
+		CRDs:                  []*apiextensionsv1.CustomResourceDefinition{&definition},
 		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{"testdata"}},
 	}
 	if _, err := env.Start(); err != nil {
@@ -134,7 +137,9 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 	hooks := env.WebhookInstallOptions
 	m, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir}),
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
+		}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +147,8 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 	if err := serveShopWebhooks(m); err != nil {
 		t.Fatal(err)
 	}
-	if err := ctrl.NewControllerManagedBy(m).Named("shops-with-webhooks").For(&shopV2{}).Owns(&corev1.ConfigMap{}).Complete(&shops{client: m.GetClient()}); err != nil {
+	if err := ctrl.NewControllerManagedBy(m).Named("shops-with-webhooks").For(&shopV2{}).Owns(&corev1.ConfigMap{}).Complete(
+		&shops{client: m.GetClient()}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

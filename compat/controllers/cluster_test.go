@@ -76,8 +76,10 @@ func startCluster(t *testing.T, bin, controllers string, flags ...string) *clust
 	c.server = harness.StartProgram(t, filepath.Join(bin, "gapless"), flags...)
 	kubeconfig := "--kubeconfig=" + c.server.Kubeconfig
 	c.start(t, "kube-controller-manager", kubeconfig, "--leader-elect=false", "--secure-port=0", "--controllers="+controllers,
-		"--node-monitor-grace-period=1h",                                // a machine that is busy for 50 s would lose its nodes, and with them all pods
-		"--flex-volume-plugin-dir="+filepath.Join(c.home, "flexvolume")) // its default is a directory of the machine, which it makes
+		// a machine that is busy for 50 s would lose its nodes, and with them all pods
+		"--node-monitor-grace-period=1h",
+		// its default is a directory of the machine, which it makes
+		"--flex-volume-plugin-dir="+filepath.Join(c.home, "flexvolume"))
 	c.start(t, "kube-scheduler", kubeconfig, "--leader-elect=false", "--secure-port=0")
 	args := []string{kubeconfig, "--manage-all-nodes"}
 	for _, file := range stages(t) {

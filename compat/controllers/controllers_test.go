@@ -18,7 +18,8 @@ func TestUpstreamsControllersRunUnmodified(t *testing.T) {
 			return startCluster(t, bin, "*,"+impossible+","+ownControllers, "--bootstrap=cluster")
 		},
 		"upstream's only": func(t *testing.T) *cluster {
-			return startCluster(t, bin, "*,"+impossible, "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller")
+			return startCluster(t, bin, "*,"+impossible, "--bootstrap=server",
+				"--controllers=-garbage-collector-controller,-namespace-controller")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +73,8 @@ func printed(t *testing.T, got, want string) {
 
 const (
 	status = "rollout status deployment/web --timeout=5m"
-	images = "get pods --selector=app=web --field-selector=status.phase=Running --output=jsonpath={.items[*].spec.containers[0].image}"
+	images = "get pods --selector=app=web --field-selector=status.phase=Running " +
+		"--output=jsonpath={.items[*].spec.containers[0].image}"
 )
 
 func (c *cluster) deploymentsRollOut(t *testing.T, kubectl func(string) string) {
@@ -80,16 +82,24 @@ func (c *cluster) deploymentsRollOut(t *testing.T, kubectl func(string) string) 
 	if out := kubectl(status); !strings.HasSuffix(out, `deployment "web" successfully rolled out`) {
 		t.Errorf("rollout status ends with %s", out)
 	}
-	printed(t, kubectl("get deployment web --no-headers --output=custom-columns=R:.status.replicas,U:.status.updatedReplicas,A:.status.availableReplicas"), "3     3     3")
+	printed(t,
+		kubectl(
+			"get deployment web --no-headers "+
+				"--output=custom-columns=R:.status.replicas,U:.status.updatedReplicas,A:.status.availableReplicas"),
+		"3     3     3")
 	kubectl("scale deployment/web --replicas=5")
 	kubectl(status)
 	printed(t, kubectl("get deployment web --output=jsonpath={.status.availableReplicas}"), "5")
-	c.becomes(t, "--namespace=rollout get endpointslices --selector=kubernetes.io/service-name=web --output=jsonpath={.items[*].endpoints[*].conditions.ready}",
+	c.becomes(t,
+		"--namespace=rollout get endpointslices --selector=kubernetes.io/service-name=web "+
+			"--output=jsonpath={.items[*].endpoints[*].conditions.ready}",
 		"true true true true true")
 	kubectl("set image deployment/web web=example.org/web:2")
 	kubectl(status)
 	c.becomes(t, "--namespace=rollout "+images, strings.TrimSpace(strings.Repeat("example.org/web:2 ", 5)))
-	printed(t, kubectl("get replicasets --selector=app=web --sort-by=.spec.replicas --output=jsonpath={.items[*].status.readyReplicas}"), "5")
+	printed(t,
+		kubectl("get replicasets --selector=app=web --sort-by=.spec.replicas --output=jsonpath={.items[*].status.readyReplicas}"),
+		"5")
 	kubectl("rollout undo deployment/web")
 	kubectl(status)
 	c.becomes(t, "--namespace=rollout "+images, strings.TrimSpace(strings.Repeat("example.org/web:1 ", 5)))
@@ -104,16 +114,21 @@ func (c *cluster) deploymentsRollOut(t *testing.T, kubectl func(string) string) 
 func (c *cluster) policiesAreTypeChecked(t *testing.T, kubectl func(string) string) {
 	kubectl("apply --filename=testdata/policy.yaml")
 	c.becomes(t, "get validatingadmissionpolicy replicas --output=jsonpath={.status.observedGeneration}", "1")
-	printed(t, kubectl("get validatingadmissionpolicy replicas --output=jsonpath={.status.typeChecking.expressionWarnings[*].fieldRef}"), "spec.validations[0].expression")
+	printed(t,
+		kubectl("get validatingadmissionpolicy replicas --output=jsonpath={.status.typeChecking.expressionWarnings[*].fieldRef}"),
+		"spec.validations[0].expression")
 }
 
 func (c *cluster) budgetsBlockEvictions(t *testing.T, kubectl func(string) string) {
 	kubectl("apply --filename=testdata/web.yaml --filename=testdata/budget.yaml")
 	kubectl(status)
-	c.becomes(t, "--namespace=budget get poddisruptionbudget web --output=jsonpath={.status.currentHealthy}/{.status.desiredHealthy}", "3/3")
+	c.becomes(t,
+		"--namespace=budget get poddisruptionbudget web --output=jsonpath={.status.currentHealthy}/{.status.desiredHealthy}",
+		"3/3")
 	pod := kubectl("get pods --output=jsonpath={.items[0].metadata.name}")
 	file := filepath.Join(t.TempDir(), "eviction.json")
-	if err := os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, pod), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, pod),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	evict := "create --raw=/api/v1/namespaces/budget/pods/" + pod + "/eviction --filename=" + file
@@ -141,8 +156,10 @@ func (c *cluster) setsGetReady(t *testing.T, kubectl func(string) string) {
 	kubectl("apply --filename=testdata/sets.yaml")
 	kubectl("rollout status daemonset/agent --timeout=5m")
 	kubectl("rollout status statefulset/db --timeout=5m")
-	printed(t, kubectl("get pods --selector=app=agent --sort-by=.spec.nodeName --output=jsonpath={.items[*].spec.nodeName}"), "a b")
-	printed(t, kubectl("get pods --selector=app=db --sort-by=.metadata.name --output=jsonpath={.items[*].metadata.name}"), "db-0 db-1")
+	printed(t, kubectl("get pods --selector=app=agent --sort-by=.spec.nodeName --output=jsonpath={.items[*].spec.nodeName}"),
+		"a b")
+	printed(t, kubectl("get pods --selector=app=db --sort-by=.metadata.name --output=jsonpath={.items[*].metadata.name}"),
+		"db-0 db-1")
 	kubectl("set image statefulset/db db=example.org/db:2")
 	kubectl("rollout status statefulset/db --timeout=5m")
 	kubectl("rollout undo daemonset/agent --to-revision=1")
@@ -155,7 +172,8 @@ func (c *cluster) deletionInTheForegroundWaits(t *testing.T, kubectl func(string
 	kubectl("patch pod " + pod + ` --patch={"metadata":{"finalizers":["example.org/hold"]}}`)
 	kubectl("delete deployment/web --cascade=foreground --wait=false")
 	kubectl("wait pod/" + pod + " --for=jsonpath={.metadata.deletionTimestamp} --timeout=5m")
-	printed(t, kubectl("get deployment,replicaset --output=jsonpath={.items[*].metadata.finalizers[*]}"), "foregroundDeletion foregroundDeletion")
+	printed(t, kubectl("get deployment,replicaset --output=jsonpath={.items[*].metadata.finalizers[*]}"),
+		"foregroundDeletion foregroundDeletion")
 	kubectl("patch pod " + pod + ` --type=merge --patch={"metadata":{"finalizers":null}}`)
 	kubectl("wait deployment/web pod/" + pod + " --for=delete --timeout=5m")
 	printed(t, kubectl("get all --selector=app=web --output=name"), "")
@@ -167,7 +185,9 @@ func (c *cluster) deletionInTheForegroundWaits(t *testing.T, kubectl func(string
 }
 
 func (c *cluster) namespacesGoWithTheirContent(t *testing.T, kubectl func(string) string) {
-	kubectl("apply --filename=testdata/web.yaml --filename=testdata/sets.yaml --filename=testdata/job.yaml --filename=testdata/budget.yaml")
+	kubectl(
+		"apply --filename=testdata/web.yaml --filename=testdata/sets.yaml --filename=testdata/job.yaml " +
+			"--filename=testdata/budget.yaml")
 	kubectl(status)
 	kubectl("delete namespace gone --timeout=5m")
 	if out := kubectl("get all,poddisruptionbudgets,configmaps,endpointslices --output=name"); out != "" {

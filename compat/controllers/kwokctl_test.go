@@ -36,7 +36,8 @@ func TestKwokctlStartsACluster(t *testing.T) {
 			t.Errorf("kwokctl leaves %v, %v", left, err)
 		}
 	})
-	run(t.Context(), "kwokctl", "create", "cluster", "--name=gapless", "--runtime=binary", "--kube-apiserver-binary="+filepath.Join(assets, "kube-apiserver"),
+	run(t.Context(), "kwokctl", "create", "cluster", "--name=gapless", "--runtime=binary",
+		"--kube-apiserver-binary="+filepath.Join(assets, "kube-apiserver"),
 		"--etcd-binary="+filepath.Join(assets, "etcd"), "--kwok-controller-binary="+filepath.Join(bin, "kwok"),
 		"--disable=kube-controller-manager", "--disable=kube-scheduler")
 	if got := run(t.Context(), "kubectl", "get", "namespaces", "--output=name"); !strings.Contains(got, "namespace/default") {

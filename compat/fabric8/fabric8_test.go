@@ -41,7 +41,8 @@ func serve(t *testing.T, flags ...string) *under {
 	return u
 }
 
-const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.org"},
+const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+	`"metadata":{"name":"widgets.example.org"},
 	"spec":{"group":"example.org","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
 	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{
 	"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}}}]}}`
@@ -108,7 +109,8 @@ func (u *under) informers(version string, watches map[string]*harness.Watching, 
 
 // socketWatches finds how many watches of a resource have ended that were opened
 // with code 101.
-var socketWatches = regexp.MustCompile(`(?m)^apiserver_request_total\{[^}]*code="101"[^}]*resource="(\w+)"[^}]*verb="WATCH"[^}]*\} (\d+)`)
+var socketWatches = regexp.MustCompile(
+	`(?m)^apiserver_request_total\{[^}]*code="101"[^}]*resource="(\w+)"[^}]*verb="WATCH"[^}]*\} (\d+)`)
 
 func TestFabric8WatchOf2019KeepsServerStateUnderFailures(t *testing.T) {
 	classPath := build(t, "v4")
@@ -131,7 +133,9 @@ func TestFabric8WatchOf2019KeepsServerStateUnderFailures(t *testing.T) {
 		t.Log(line)
 	}
 	if expired := p.Output("CLOSED .* 410 "); len(expired) != 4 || len(closed) != 4 {
-		t.Errorf("%d watches were closed for good, %d of them by 410; want two each, after history was compacted and after it was replaced", len(closed), len(expired))
+		t.Errorf(
+			"%d watches were closed for good, %d of them by 410; want two each, after history was compacted and "+
+				"after it was replaced", len(closed), len(expired))
 	}
 	p.Stop()
 	u.sockets("configmaps", "widgets")

@@ -29,6 +29,8 @@ func TestFabric8Of2019NeedsNoBouncyCastleForAnRSAKey(t *testing.T) {
 		harness.Watches(map[string]string{"configmaps": configMaps, "widgets": widgets}))
 	harness.Eventually(t, "the config map is read", func() bool { return p.Store("configmaps")["default/before"] != "" })
 	u.must(http.StatusCreated, configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"after"}}`)
-	harness.Eventually(t, "the next one is seen by the watch", func() bool { return p.Store("configmaps")["default/after"] != "" })
+	harness.Eventually(t, "the next one is seen by the watch", func() bool {
+		return p.Store("configmaps")["default/after"] != ""
+	})
 	p.Stop()
 }

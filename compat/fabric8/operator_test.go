@@ -27,7 +27,8 @@ func TestJavaOperatorSDKOperates(t *testing.T) {
 	(&harness.Operator{
 		Owners: collection, Children: configMaps, Notes: configMaps,
 		Owner: func(name, value string) string {
-			return fmt.Sprintf(`{"apiVersion":"example.org/v1","kind":"Site","metadata":{"name":%q},"spec":{"of":%q}}`, name, value)
+			return fmt.Sprintf(`{"apiVersion":"example.org/v1","kind":"Site","metadata":{"name":%q},"spec":{"of":%q}}`,
+				name, value)
 		},
 		Shows:  func(value string) string { return fmt.Sprintf(`"data":{"of":%q}`, value) },
 		Status: func(value string) string { return fmt.Sprintf(`"status":{"of":%q}`, value) },

@@ -16,7 +16,8 @@ func build(t *testing.T, folder string) string {
 	t.Helper()
 	harness.Tools(t, "java", "javac", "mvn")
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "mvn", "-B", "-q", "-ntp", "-Dbuild="+dir, "-DoutputDirectory="+filepath.Join(dir, "lib"),
+	cmd := exec.CommandContext(t.Context(), "mvn", "-B", "-q", "-ntp", "-Dbuild="+dir,
+		"-DoutputDirectory="+filepath.Join(dir, "lib"),
 		"compile", "dependency:copy-dependencies")
 	cmd.Dir = folder
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -24,7 +24,9 @@ func TestFabric8Of2019KeepsItsIdleWatchBehindARelay(t *testing.T) {
 	defer relayed.Stop()
 	create("before")
 	for _, p := range []*program{direct, relayed} {
-		harness.Eventually(t, "the watch brings the new object", func() bool { return p.Store("configmaps")["default/before"] != "" })
+		harness.Eventually(t, "the watch brings the new object", func() bool {
+			return p.Store("configmaps")["default/before"] != ""
+		})
 	}
 	const window = 100 // apiserver storage/cacher/watch_cache.go defaultLowerBoundCapacity
 	s.Elsewhere(t, 2*window)
@@ -32,7 +34,9 @@ func TestFabric8Of2019KeepsItsIdleWatchBehindARelay(t *testing.T) {
 	s.Cluster.Stop() // which forgets changes that are younger than 75 s, too
 	s.Cluster.Start()
 	s.Relayed.Proxy.Cut()
-	harness.Eventually(t, "the direct watch is closed for good", func() bool { return len(direct.Output(`CLOSED configmaps 410 `)) > 0 })
+	harness.Eventually(t, "the direct watch is closed for good", func() bool {
+		return len(direct.Output(`CLOSED configmaps 410 `)) > 0
+	})
 	create("after")
 	for _, p := range []*program{direct, relayed} {
 		harness.Eventually(t, "the object after it is seen", func() bool { return p.Store("configmaps")["default/after"] != "" })
@@ -61,12 +65,16 @@ func watching(t *testing.T, classPath string, side *harness.Side) *program {
 	t.Helper()
 	watches := harness.Watches(map[string]string{"configmaps": configMaps, "widgets": widgets})
 	p := start(t, classPath, "Watching", append([]string{side.Proxy.URL()}, side.Client.WriteFiles(t)...), watches)
-	harness.Eventually(t, "ConfigMaps are watched", func() bool { return len(p.Output(`REQUEST 101 GET `+configMaps+`\?.*watch=true`)) > 0 })
+	harness.Eventually(t, "ConfigMaps are watched", func() bool {
+		return len(p.Output(`REQUEST 101 GET `+configMaps+`\?.*watch=true`)) > 0
+	})
 	return &program{p, watches["configmaps"].Counter}
 }
 
 func TestFabric8WritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
 	harness.Long(t)
 	classPath := build(t, "v7")
-	harness.WritesUnderGoAway(t, map[string]harness.Writing{"fabric8 7.8.0": harness.WritingProgram(java(classPath, "Writing")...)})
+	harness.WritesUnderGoAway(t, map[string]harness.Writing{
+		"fabric8 7.8.0": harness.WritingProgram(java(classPath, "Writing")...),
+	})
 }

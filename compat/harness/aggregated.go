@@ -46,7 +46,8 @@ func (s *Sides) Aggregate(t testing.TB, group, version string, behind *Server) {
 	}
 	s.create(t, "/api/v1/namespaces/default/services", "application/json",
 		`{"metadata":{"name":"aggregated"},"spec":{"type":"ExternalName","externalName":"localhost"}}`)
-	s.create(t, "/apis/apiregistration.k8s.io/v1/apiservices", "application/json", fmt.Sprintf(`{"metadata":{"name":"%[2]s.%[1]s"},
+	s.create(t, "/apis/apiregistration.k8s.io/v1/apiservices", "application/json",
+		fmt.Sprintf(`{"metadata":{"name":"%[2]s.%[1]s"},
 		"spec":{"group":%[1]q,"version":%[2]q,"groupPriorityMinimum":1000,"versionPriority":10,"insecureSkipTLSVerify":true,
 		"service":{"namespace":"default","name":"aggregated","port":%[3]s}}}`, group, version, at.Port()))
 	web := s.Cluster.Admin.Client(t)

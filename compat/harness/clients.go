@@ -52,13 +52,15 @@ func (at place) start(t *testing.T, maxLists int64, clients []Client) []*Informe
 	t.Helper()
 	var informers []*Informer
 	for _, c := range clients {
-		Create(t, at.web, at.url+"/api/v1/namespaces", fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, c.Namespace))
+		Create(t, at.web, at.url+"/api/v1/namespaces",
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, c.Namespace))
 		path := "/api/v1/namespaces/" + c.Namespace + "/configmaps"
 		Fill(t, at.web, at.url+path, 20) // before the client starts
 		p, w := c.start(t, at.as, at.proxy)
 		informers = append(informers, &Informer{
 			Name: c.Name, Path: path, Object: large, Run: func(ctx context.Context) { <-ctx.Done() },
-			Store: func() map[string]string { return p.Store(c.Namespace) }, Witness: w.Witness, Counter: w.Counter, MaxLists: maxLists,
+			Store: func() map[string]string { return p.Store(c.Namespace) }, Witness: w.Witness, Counter: w.Counter,
+			MaxLists: maxLists,
 		})
 	}
 	return informers
@@ -74,14 +76,16 @@ func (c Client) start(t *testing.T, as *Identity, proxy *Proxy) (*Foreign, *Watc
 	watches := Watches(map[string]string{c.Namespace: "/api/v1/namespaces/" + c.Namespace + "/configmaps"})
 	args := append(c.Command[1:len(c.Command):len(c.Command)], as.WriteKubeconfig(t, url), c.Namespace)
 	// It ends with its input, before the test ends.
-	return StartForeign(t, exec.CommandContext(context.WithoutCancel(t.Context()), c.Command[0], args...), watches), watches[c.Namespace]
+	return StartForeign(t, exec.CommandContext(context.WithoutCancel(t.Context()), c.Command[0], args...),
+		watches), watches[c.Namespace]
 }
 
 // Fill creates so many configmaps of 2 KiB in a collection.
 func Fill(t testing.TB, web *http.Client, url string, count int) {
 	t.Helper()
 	for n := range count {
-		Create(t, web, url, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"old-%d"},"data":{"fill":%q}}`, n, fill(2<<10)))
+		Create(t, web, url,
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"old-%d"},"data":{"fill":%q}}`, n, fill(2<<10)))
 	}
 }
 

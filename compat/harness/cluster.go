@@ -68,11 +68,15 @@ func StartCluster(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
 	programs := CacheDir(t, "cluster")
 	installOnce(t, filepath.Join(programs, "lock"))
-	c := &Cluster{t: t, authority: newAuthority(t), dir: t.TempDir(), port: freePort(t), etcdURL: "http://127.0.0.1:" + freePort(t), flags: flags}
+	c := &Cluster{
+		t: t, authority: newAuthority(t), dir: t.TempDir(), port: freePort(t), etcdURL: "http://127.0.0.1:" + freePort(t),
+		flags: flags,
+	}
 	c.URL, c.Admin = "https://127.0.0.1:"+c.port, c.Identity("admin", "system:masters")
 	own := c.authority.server(t)
 	for name, text := range map[string][]byte{
-		"ca.crt": own.CA, "server.crt": own.Cert, "server.key": own.Key, "accounts.key": keyPEM(t, newKey(t)), "audit.json": []byte(policy),
+		"ca.crt": own.CA, "server.crt": own.Cert, "server.key": own.Key, "accounts.key": keyPEM(t, newKey(t)),
+		"audit.json": []byte(policy),
 	} {
 		if err := os.WriteFile(c.file(name), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -115,7 +119,8 @@ func (c *Cluster) startStore() {
 	peer := "http://127.0.0.1:" + freePort(c.t)
 	c.etcd = startDaemon(c.t, filepath.Join(CacheDir(c.t, "cluster"), "etcd"),
 		"--data-dir="+c.file("etcd"), "--name=one", "--listen-client-urls="+c.etcdURL, "--advertise-client-urls="+c.etcdURL,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=one="+peer, "--unsafe-no-fsync", "--log-level=error")
+		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=one="+peer, "--unsafe-no-fsync",
+		"--log-level=error")
 	Eventually(c.t, "etcd serves", func() bool {
 		_, err := c.store("/v3/maintenance/status", "{}")
 		return err == nil
@@ -125,9 +130,11 @@ func (c *Cluster) startStore() {
 func (c *Cluster) startAPI() {
 	c.api = startDaemon(c.t, filepath.Join(CacheDir(c.t, "cluster"), "kube-apiserver"), append([]string{
 		"--etcd-servers=" + c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + c.port,
-		"--tls-cert-file=" + c.file("server.crt"), "--tls-private-key-file=" + c.file("server.key"), "--client-ca-file=" + c.file("ca.crt"),
+		"--tls-cert-file=" + c.file("server.crt"), "--tls-private-key-file=" + c.file("server.key"),
+		"--client-ca-file=" + c.file("ca.crt"),
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file=" + c.file("accounts.key"),
-		"--service-account-key-file=" + c.file("accounts.key"), "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
+		"--service-account-key-file=" + c.file("accounts.key"), "--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=RBAC",
 		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount",
 		"--etcd-compaction-interval=0", // the tests say when
 		"--audit-policy-file=" + c.file("audit.json"), "--audit-log-path=" + c.file("audit.log"), "--audit-log-mode=blocking",
@@ -212,7 +219,8 @@ func (c *Cluster) Compact() string {
 	if err := json.Unmarshal(answer, &status); err != nil {
 		c.t.Fatalf("etcd's status: %v: %s", err, answer)
 	}
-	if _, err := c.store("/v3/kv/compaction", fmt.Sprintf(`{"revision":%q,"physical":true}`, status.Header.Revision)); err != nil {
+	if _, err := c.store("/v3/kv/compaction",
+		fmt.Sprintf(`{"revision":%q,"physical":true}`, status.Header.Revision)); err != nil {
 		c.t.Fatal(err)
 	}
 	return status.Header.Revision
@@ -248,7 +256,8 @@ type Reads struct {
 
 // String returns all numbers.
 func (r Reads) String() string {
-	return fmt.Sprintf("%d lists, %d watches, %d requests for progress and %d to compare versions", r.Lists, r.Watches, r.Progress, r.Compared)
+	return fmt.Sprintf("%d lists, %d watches, %d requests for progress and %d to compare versions",
+		r.Lists, r.Watches, r.Progress, r.Compared)
 }
 
 // Passed is who reads, in Reads, where the relay passes on what somebody asks.

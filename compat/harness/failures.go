@@ -219,7 +219,8 @@ func (ph phase) run(ctx context.Context, t *testing.T, informers []*Informer) {
 				missed++
 			}
 		}
-		t.Logf("%-30s %-24s %d lists, %d of %d versions not seen", ph.name, inf.Name, lists, missed, len(inf.writer.acked)-acked[i])
+		t.Logf("%-30s %-24s %d lists, %d of %d versions not seen",
+			ph.name, inf.Name, lists, missed, len(inf.writer.acked)-acked[i])
 		switch {
 		case missed > 0 && lists == 0 && !ph.skips:
 			t.Errorf("%s: %s missed %d versions without a reason", ph.name, inf.Name, missed)

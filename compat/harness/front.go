@@ -13,7 +13,9 @@ import (
 // until it listens, and ends it with the test. It returns the path of the proxy's own kubeconfig.
 func StartFront(t testing.TB, program, kubeconfig string, flags ...string) string {
 	t.Helper()
-	args := append([]string{"proxy", "--listen", "127.0.0.1:0", "--dir", filepath.Join(t.TempDir(), "proxy"), "--kubeconfig", kubeconfig}, flags...)
+	args := append([]string{
+		"proxy", "--listen", "127.0.0.1:0", "--dir", filepath.Join(t.TempDir(), "proxy"), "--kubeconfig", kubeconfig,
+	}, flags...)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...) // it is to be signalled, not killed
 	out := &Printed{}
 	cmd.Stdout, cmd.Stderr = out, out

@@ -82,7 +82,9 @@ func WritesUnderGoAway(t *testing.T, clients map[string]Writing) {
 				if err := json.Unmarshal([]byte(answer), &list); err != nil || code != http.StatusOK {
 					t.Fatalf("list: %d, %v", code, err)
 				}
-				updated := len(slices.DeleteFunc(list.Items, func(o struct{ Data map[string]string }) bool { return o.Data["updated"] != "true" }))
+				updated := len(slices.DeleteFunc(list.Items, func(o struct{ Data map[string]string }) bool {
+					return o.Data["updated"] != "true"
+				}))
 				if updated != goAwayWrites {
 					t.Errorf("%d objects are updated, want %d", updated, goAwayWrites)
 				}
@@ -108,7 +110,8 @@ func (c *Cluster) Writes(namespace string) map[string]int {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if strings.HasPrefix(asked.Path, "/api/v1/namespaces/"+namespace+"/") && !slices.Contains([]string{"get", "list", "watch"}, event.Verb) {
+		if strings.HasPrefix(asked.Path, "/api/v1/namespaces/"+namespace+"/") &&
+			!slices.Contains([]string{"get", "list", "watch"}, event.Verb) {
 			seen[event.Verb]++
 		}
 	}

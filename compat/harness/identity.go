@@ -33,7 +33,9 @@ func Administrator(t testing.TB, s *Server) *Identity {
 		}
 		return raw
 	}
-	return &Identity{CA: field("certificate-authority-data"), Cert: field("client-certificate-data"), Key: field("client-key-data")}
+	return &Identity{
+		CA: field("certificate-authority-data"), Cert: field("client-certificate-data"), Key: field("client-key-data"),
+	}
 }
 
 // WriteKubeconfig writes a kubeconfig with one context, for the server at a URL, and
@@ -45,7 +47,8 @@ func (id *Identity) WriteKubeconfig(t testing.TB, url string) string {
 	for _, part := range []string{
 		"apiVersion: v1\nkind: Config\ncurrent-context: gapless\n",
 		"clusters:\n- name: gapless\n  cluster: {server: '", url, "', certificate-authority-data: '", encode(id.CA), "'}\n",
-		"users:\n- name: gapless\n  user: {client-certificate-data: '", encode(id.Cert), "', client-key-data: '", encode(id.Key), "'}\n",
+		"users:\n- name: gapless\n  user: {client-certificate-data: '", encode(id.Cert), "', client-key-data: '", encode(id.Key),
+		"'}\n",
 		"contexts:\n- name: gapless\n  context: {cluster: gapless, user: gapless, namespace: default}\n",
 	} {
 		text.WriteString(part)

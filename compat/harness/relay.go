@@ -37,7 +37,8 @@ func (r *Relay) Known(t testing.TB, id *Identity) *Identity {
 // upstream. url is the relay's, or that of a proxy to it.
 func (r *Relay) Kubeconfig(t testing.TB, from, url string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), r.program, "relay", "kubeconfig", "--from", from, "--server", url, "--ca", r.ready.CA).Output()
+	out, err := exec.CommandContext(t.Context(), r.program, "relay", "kubeconfig", "--from", from, "--server", url, "--ca",
+		r.ready.CA).Output()
 	if err != nil {
 		t.Fatalf("gapless relay kubeconfig: %v", err)
 	}
@@ -97,7 +98,8 @@ func StartRelayed(t testing.TB) *Relayed {
 	b.Direct = Administrator(t, b.Server)
 	b.Upstream = NewProxy(t, b.Server)
 	// The server publishes no CA of client certificates.
-	b.Relay = StartRelay(t, b.Server.program, b.Direct.WriteKubeconfig(t, b.Upstream.URL()), "--client-ca-file", b.Direct.WriteFiles(t)[0])
+	b.Relay = StartRelay(t, b.Server.program, b.Direct.WriteKubeconfig(t, b.Upstream.URL()), "--client-ca-file",
+		b.Direct.WriteFiles(t)[0])
 	b.Admin = b.Relay.Known(t, b.Direct)
 	b.Relay.Mirror(t, b.Admin.Client(t), "/api/v1/configmaps", "configmaps.v1")
 	b.Clients = NewProxy(t, b.Relay)
@@ -116,8 +118,10 @@ func (b *Relayed) UnderFailures(t *testing.T, informers ...*Informer) {
 	play(t, b.Server.URL, b.Direct.Client(t), b.phases(t, informers), informers)
 	web := b.Admin.Client(t)
 	t.Logf("the relay: %v lists of upstream in this life, %v watches; it served %v lists, resumed %v watches and refused %v",
-		b.Relay.Metric(t, web, "gapless_relay_upstream_reads_total", `verb="list"`), b.Relay.Metric(t, web, "gapless_relay_upstream_reads_total", `verb="watch"`),
-		b.Relay.Metric(t, web, "gapless_relay_lists_served_total", ""), b.Relay.Metric(t, web, "gapless_relay_watches_resumed_total", ""),
+		b.Relay.Metric(t, web, "gapless_relay_upstream_reads_total", `verb="list"`),
+		b.Relay.Metric(t, web, "gapless_relay_upstream_reads_total", `verb="watch"`),
+		b.Relay.Metric(t, web, "gapless_relay_lists_served_total", ""),
+		b.Relay.Metric(t, web, "gapless_relay_watches_resumed_total", ""),
 		b.Relay.Metric(t, web, "gapless_relay_watches_expired_total", ""))
 }
 
@@ -151,7 +155,10 @@ func (b *Relayed) phases(t *testing.T, informers []*Informer) []phase {
 	kept := ""
 	return []phase{
 		{name: "no failure", writes: 50, faults: quiet},
-		{name: "cut from the relay", writes: 700, faults: func(working <-chan struct{}) { betweenEvents(working, informers, b.Clients.Cut) }},
+		{
+			name: "cut from the relay", writes: 700,
+			faults: func(working <-chan struct{}) { betweenEvents(working, informers, b.Clients.Cut) },
+		},
 		{name: "relay cut from upstream", writes: 500, faults: func(working <-chan struct{}) {
 			every(working, 400*time.Millisecond, up.Cut)
 		}},

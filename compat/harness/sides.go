@@ -57,11 +57,13 @@ func (s *Sides) allow(t testing.TB, program string) {
 		}
 	}
 	binding := func(kind, role, subject, name string) string {
-		return fmt.Sprintf(`{"metadata":{"name":"of-%[4]s"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":%[1]q,"name":%[2]q},
+		return fmt.Sprintf(
+			`{"metadata":{"name":"of-%[4]s"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":%[1]q,"name":%[2]q},
 			"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":%[3]q,"name":%[4]q}]}`, kind, role, subject, name)
 	}
 	s.create(t, rbac+"clusterrolebindings", "application/json", binding("ClusterRole", "gapless-relay", "User", "relay"))
-	s.create(t, rbac+"namespaces/kube-system/rolebindings", "application/json", binding("Role", "extension-apiserver-authentication-reader", "User", "relay"))
+	s.create(t, rbac+"namespaces/kube-system/rolebindings", "application/json",
+		binding("Role", "extension-apiserver-authentication-reader", "User", "relay"))
 	s.create(t, rbac+"clusterrolebindings", "application/json", binding("ClusterRole", "cluster-admin", "Group", "clients"))
 	s.create(t, "/api/v1/namespaces", "application/json", `{"metadata":{"name":"elsewhere"}}`)
 }
@@ -133,7 +135,8 @@ func (s *Sides) Restart(t *testing.T, direct, relayed *Informer) {
 		t.Logf("kube-apiserver was asked by the user %-8s %s", user+":", s.Cluster.Reads(user))
 	}
 	if first != 1 || relayed.Counter.Lists() != 1 {
-		t.Errorf("the relayed client listed %d times before the restart and %d times in all, want once", first, relayed.Counter.Lists())
+		t.Errorf("the relayed client listed %d times before the restart and %d times in all, want once",
+			first, relayed.Counter.Lists())
 	}
 	if direct.Counter.Lists() < 2 {
 		t.Error("the direct client did not list again: the test shows nothing")

@@ -163,7 +163,8 @@ func (w *writer) do(ctx context.Context, method, url, contentType string, body a
 	defer cancel()
 	for {
 		status, answer, err := w.once(ctx, method, url, contentType, encoded)
-		if err == nil && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
+		if err == nil && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable &&
+			status != http.StatusGatewayTimeout {
 			return status, answer, nil
 		}
 		select {

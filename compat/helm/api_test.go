@@ -113,13 +113,17 @@ func rollout(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(json.Unmarshal([]byte(await(ts, args[0], http.StatusOK)), &d))
 	collection, _, _ := strings.Cut(args[0], "/deployments/")
 	name, n := d.Metadata.Name+"-1", d.Spec.Replicas
-	send(ts, http.MethodPost, collection+"/replicasets", fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":%q,
+	send(ts, http.MethodPost, collection+"/replicasets",
+		fmt.Appendf(nil, `{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"name":%q,
 		"labels":{"app.kubernetes.io/name":"shop","app.kubernetes.io/instance":"front"},
 		"ownerReferences":[{"apiVersion":"apps/v1","kind":"Deployment","name":%q,"uid":%q,"controller":true}]},
-		"spec":{"replicas":%d,"selector":%s,"template":%s}}`, name, d.Metadata.Name, d.Metadata.UID, n, d.Spec.Selector, d.Spec.Template))
+		"spec":{"replicas":%d,"selector":%s,"template":%s}}`, name, d.Metadata.Name, d.Metadata.UID, n, d.Spec.Selector,
+			d.Spec.Template))
 	ready := fmt.Sprintf(`"replicas":%d,"readyReplicas":%d,"availableReplicas":%d`, n, n, n)
-	send(ts, http.MethodPatch, collection+"/replicasets/"+name+"/status", fmt.Appendf(nil, `{"status":{"observedGeneration":1,%s}}`, ready))
-	send(ts, http.MethodPatch, args[0]+"/status", fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"updatedReplicas":%d,%s,"conditions":[
+	send(ts, http.MethodPatch, collection+"/replicasets/"+name+"/status",
+		fmt.Appendf(nil, `{"status":{"observedGeneration":1,%s}}`, ready))
+	send(ts, http.MethodPatch, args[0]+"/status",
+		fmt.Appendf(nil, `{"status":{"observedGeneration":%d,"updatedReplicas":%d,%s,"conditions":[
 		{"type":"Available","status":"True","reason":"MinimumReplicasAvailable"},
 		{"type":"Progressing","status":"True","reason":"NewReplicaSetAvailable"}]}}`, d.Metadata.Generation, n, ready))
 }

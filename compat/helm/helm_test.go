@@ -19,7 +19,8 @@ func programs(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, version := range []string{"3", "4"} {
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", filepath.Join(bin, "helm"+version), "helm.sh/helm/v"+version+"/cmd/helm").CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", filepath.Join(bin, "helm"+version),
+			"helm.sh/helm/v"+version+"/cmd/helm").CombinedOutput()
 		if err != nil {
 			t.Fatalf("build Helm %s: %v\n%s", version, err, out)
 		}
@@ -37,7 +38,9 @@ func programs(t *testing.T) string {
 //	rollout PATH          does what the controller of a Deployment does when all its pods are ready
 func TestHelm(t *testing.T) {
 	bin := programs(t)
-	for name, scripts := range map[string]string{"helm3": "testdata/script", "helm4": "testdata/script", "both": "testdata/both"} {
+	for name, scripts := range map[string]string{
+		"helm3": "testdata/script", "helm4": "testdata/script", "both": "testdata/both",
+	} {
 		t.Run(name, func(t *testing.T) {
 			testscript.Run(t, testscript.Params{
 				Dir: scripts,
@@ -49,7 +52,9 @@ func TestHelm(t *testing.T) {
 					return false, fmt.Errorf("unknown condition %q", condition)
 				},
 				Setup: func(env *testscript.Env) error { return setUp(env, bin, name) },
-				Cmds:  map[string]func(ts *testscript.TestScript, neg bool, args []string){"get": get, "gone": gone, "patch": patch, "rollout": rollout},
+				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+					"get": get, "gone": gone, "patch": patch, "rollout": rollout,
+				},
 			})
 		})
 	}

@@ -66,7 +66,10 @@ func startReference(t *testing.T) *reference {
 
 func (r *reference) start(t *testing.T) *backend {
 	t.Helper()
-	b := &backend{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), r.program, "--no-sync", "--data-dir", filepath.Join(r.dir, "etcd"))}
+	b := &backend{
+		cmd: exec.CommandContext(context.WithoutCancel(t.Context()), r.program, "--no-sync", "--data-dir",
+			filepath.Join(r.dir, "etcd")),
+	}
 	b.cmd.Stderr = os.Stderr
 	in, err := b.cmd.StdinPipe()
 	if err != nil {

@@ -86,14 +86,18 @@ func TestUpstreamProtobufIsDecoded(t *testing.T) {
 		r.send(t, http.MethodPost, definitionsPath, definition(name))
 	}
 	var wrong incidents
-	watch := func(source informer.Source[*apiextensionsv1.CustomResourceDefinition], opts ...informer.Option) *definitionInformer {
+	watch := func(source informer.Source[*apiextensionsv1.CustomResourceDefinition],
+		opts ...informer.Option,
+	) *definitionInformer {
 		return run(t, informer.New(source, append(opts, informer.OnError(wrong.add))...))
 	}
 	typed := informer.For[*apiextensionsv1.CustomResourceDefinition]
 	r.seen()
 	listed := watch(typed(cfg, resource), informer.NoStreamingLists())
 	streamed := watch(typed(cfg, resource))
-	harness.Eventually(t, "the watches are open", func() bool { return listed.Status().State == "watching" && listed.Status().Watches > 0 })
+	harness.Eventually(t, "the watches are open", func() bool {
+		return listed.Status().State == "watching" && listed.Status().Watches > 0
+	})
 	for media := range r.seen() {
 		if !strings.HasPrefix(media, inProtobuf) {
 			t.Errorf("upstream answered with %s", media)
@@ -104,7 +108,8 @@ func TestUpstreamProtobufIsDecoded(t *testing.T) {
 		t.Errorf("upstream answered with %v", media)
 	}
 	metadata := run(t, informer.New(informer.Metadata(cfg, resource), informer.OnError(wrong.add)))
-	if media := r.seen(); media[inProtobuf+";as=PartialObjectMetadata;g=meta.k8s.io;v=v1;stream=watch"] == 0 && media[inProtobuf+";stream=watch"] == 0 {
+	if media := r.seen(); media[inProtobuf+";as=PartialObjectMetadata;g=meta.k8s.io;v=v1;stream=watch"] == 0 &&
+		media[inProtobuf+";stream=watch"] == 0 {
 		t.Errorf("upstream answered with %v", media)
 	}
 
@@ -113,21 +118,24 @@ func TestUpstreamProtobufIsDecoded(t *testing.T) {
 		quiet := func() bool {
 			rv := text.ResourceVersion()
 			a, b, c := maps.Collect(listed.All()), maps.Collect(streamed.All()), maps.Collect(text.All())
-			return len(a) == want && cmp.Equal(a, c, kinds) && cmp.Equal(b, c, kinds) && metadata.Len() == want && rv == text.ResourceVersion()
+			return len(a) == want && cmp.Equal(a, c, kinds) && cmp.Equal(b, c, kinds) && metadata.Len() == want &&
+				rv == text.ResourceVersion()
 		}
 		harness.Eventually(t, fmt.Sprintf("all have the same %d definitions", want), quiet)
 		for key, d := range listed.All() {
 			m, _ := metadata.Get(key)
-			if m == nil || m.Kind != "PartialObjectMetadata" || !cmp.Equal(d.ObjectMeta, m.ObjectMeta) || len(d.ManagedFields) == 0 {
+			if m == nil || m.Kind != "PartialObjectMetadata" || !cmp.Equal(d.ObjectMeta, m.ObjectMeta) ||
+				len(d.ManagedFields) == 0 {
 				t.Errorf("metadata of %s: %v", key, m)
 			}
 		}
 	}
 	established := func(t *testing.T, name string) {
 		t.Helper()
-		_, err := text.Until(t.Context(), informer.Key{Name: name + "s.t.example.com"}, func(d *apiextensionsv1.CustomResourceDefinition, is bool) bool {
-			return is && len(d.Status.Conditions) >= 2 && len(d.Status.StoredVersions) == 1
-		})
+		_, err := text.Until(t.Context(), informer.Key{Name: name + "s.t.example.com"},
+			func(d *apiextensionsv1.CustomResourceDefinition, is bool) bool {
+				return is && len(d.Status.Conditions) >= 2 && len(d.Status.StoredVersions) == 1
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,14 +195,17 @@ func bookmarksAndErrors(t *testing.T, r *reference) {
 		t.Fatal(err)
 	}
 	seconds := int64(6) // a bookmark comes 2 s before the end
-	w, err := c.Watch(t.Context(), of, metav1.ListOptions{ResourceVersion: meta.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
+	w, err := c.Watch(t.Context(), of, metav1.ListOptions{
+		ResourceVersion: meta.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	// A bookmark comes only if there is something new that the watch is not of, and the
 	// server learns of that by a consistent list.
-	r.send(t, http.MethodPost, "/apis/t.example.com/v1/namespaces/default/plums", `{"apiVersion":"t.example.com/v1","kind":"Plum","metadata":{"name":"a"}}`)
+	r.send(t, http.MethodPost, "/apis/t.example.com/v1/namespaces/default/plums",
+		`{"apiVersion":"t.example.com/v1","kind":"Plum","metadata":{"name":"a"}}`)
 	if _, err := c.List(t.Context(), of, metav1.ListOptions{}, none); err != nil {
 		t.Fatal(err)
 	}

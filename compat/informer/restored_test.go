@@ -92,7 +92,9 @@ func (r *reference) state(t *testing.T) map[string]string {
 	r.mu.Lock()
 	b := r.back
 	r.mu.Unlock()
-	c, err := client.New(&rest.Config{Host: b.URL, BearerToken: b.Token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(b.CA)}})
+	c, err := client.New(&rest.Config{
+		Host: b.URL, BearerToken: b.Token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(b.CA)},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,9 @@ func jvm(t *testing.T, main string) []string {
 }
 
 func TestJavaInformerKeepsServerStateUnderFailures(t *testing.T) {
-	harness.ClientsUnderFailures(t, 0, harness.Client{Name: "client-java 27.0.0", Namespace: "java", Command: jvm(t, "Informing")})
+	harness.ClientsUnderFailures(t, 0, harness.Client{
+		Name: "client-java 27.0.0", Namespace: "java", Command: jvm(t, "Informing"),
+	})
 }
 
 func TestOkHttpReadsCompressedStreamingLists(t *testing.T) {

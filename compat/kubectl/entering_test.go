@@ -55,9 +55,11 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			remotecommand.ServeAttach(w, r, k, pod, "", "c", opts, patience, patience, remotecommand.SupportedStreamingProtocols)
 			return
 		}
-		remotecommand.ServeExec(w, r, k, pod, "", "c", r.URL.Query()["command"], opts, patience, patience, remotecommand.SupportedStreamingProtocols)
+		remotecommand.ServeExec(w, r, k, pod, "", "c", r.URL.Query()["command"], opts, patience, patience,
+			remotecommand.SupportedStreamingProtocols)
 	case "portForward":
-		portforward.ServePortForward(w, r, k, pod, "", &portforward.V4Options{}, patience, patience, portforward.SupportedProtocols)
+		portforward.ServePortForward(w, r, k, pod, "", &portforward.V4Options{}, patience, patience,
+			portforward.SupportedProtocols)
 	case "containerLogs":
 		_, _ = io.WriteString(w, "first\n") // kubectl may be gone
 		_ = http.NewResponseController(w).Flush()
@@ -131,7 +133,8 @@ type visitor struct {
 func (v visitor) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, v.kubectl, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+v.kubeconfig, "HOME="+v.home,
-		fmt.Sprintf("KUBECTL_REMOTE_COMMAND_WEBSOCKETS=%v", v.sockets), fmt.Sprintf("KUBECTL_PORT_FORWARD_WEBSOCKETS=%v", v.sockets))
+		fmt.Sprintf("KUBECTL_REMOTE_COMMAND_WEBSOCKETS=%v", v.sockets),
+		fmt.Sprintf("KUBECTL_PORT_FORWARD_WEBSOCKETS=%v", v.sockets))
 	return cmd
 }
 
@@ -146,8 +149,10 @@ func (v visitor) runs(t *testing.T, line string, code int, want, errors string) 
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	if got := cmd.ProcessState.ExitCode(); got != code || out.String() != want || !regexp.MustCompile(errors).MatchString(errs.String()) {
-		t.Errorf("kubectl %s: %v, printed %.50q (%d bytes) and %q; want code %d, %.50q and %q", line, err, out.String(), out.Len(), &errs, code, want, errors)
+	if got := cmd.ProcessState.ExitCode(); got != code || out.String() != want ||
+		!regexp.MustCompile(errors).MatchString(errs.String()) {
+		t.Errorf("kubectl %s: %v, printed %.50q (%d bytes) and %q; want code %d, %.50q and %q",
+			line, err, out.String(), out.Len(), &errs, code, want, errors)
 	}
 }
 
@@ -261,8 +266,15 @@ func startPod(t *testing.T, by visitor) *kubelet {
 	}
 	for _, c := range []struct{ line, input string }{
 		{"create -f -", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`},
-		{fmt.Sprintf(`patch node n --subresource=status --type=merge -p {"status":{"addresses":[{"type":"InternalIP","address":"127.0.0.1"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`, at.Port()), ""},
-		{"create -f -", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"none","stdin":true}]}}`},
+		{
+			fmt.Sprintf(
+				`patch node n --subresource=status --type=merge -p {"status":{"addresses":[{"type":"InternalIP",`+
+					`"address":"127.0.0.1"}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%s}}}}`, at.Port()), "",
+		},
+		{
+			"create -f -",
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"none","stdin":true}]}}`,
+		},
 		{`patch pod web --subresource=status --type=merge -p {"status":{"phase":"Running"}}`, ""},
 		{"create serviceaccount visitor", ""},
 		{"create clusterrolebinding visitor --clusterrole=cluster-admin --serviceaccount=default:visitor", ""},
@@ -291,7 +303,10 @@ func withToken(t *testing.T, by visitor, kubeconfig string) string {
 	if err := os.WriteFile(by.kubeconfig, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"config set-credentials visitor --token=" + strings.TrimSpace(string(token)), "config set-context --current --user=visitor"} {
+	for _, line := range []string{
+		"config set-credentials visitor --token=" + strings.TrimSpace(string(token)),
+		"config set-context --current --user=visitor",
+	} {
 		if out, err := by.command(t.Context(), strings.Fields(line)...).CombinedOutput(); err != nil {
 			t.Fatalf("kubectl %.30s: %v: %s", line, err, out)
 		}
@@ -311,7 +326,8 @@ func TestKubectlEntersPods(t *testing.T) {
 	ways := map[string]string{
 		"direct": own, "relay": relayed(own), "relay, token": relayed(withToken(t, latest, own)),
 		// Its rules are about another pod.
-		"proxy":        harness.StartFront(t, program, own, "--rule", "unavailable,names=busy,subresources=exec", "--rule", "cut,how=clean,names=busy,subresources=log"),
+		"proxy": harness.StartFront(t, program, own, "--rule", "unavailable,names=busy,subresources=exec", "--rule",
+			"cut,how=clean,names=busy,subresources=log"),
 		"proxy, relay": harness.StartFront(t, program, relayed(own)),
 	}
 	for way, kubeconfig := range ways {
@@ -331,14 +347,19 @@ func TestKubectlEntersPods(t *testing.T) {
 		for _, kubeconfig := range []string{nobody, relayed(nobody)} {
 			for _, sockets := range []bool{true, false} {
 				v := visitor{latest.kubectl, kubeconfig, sockets, t.TempDir()}
-				v.runs(t, "get --raw /api/v1/namespaces/default/pods/web/log", 1, "", `User "nobody" cannot get resource "pods/log"`)
-				v.runs(t, "create --raw /api/v1/namespaces/default/pods/web/exec?command=upper&stdout=true -f -", 1, "", `User "nobody" cannot create resource "pods/exec"`)
+				v.runs(t, "get --raw /api/v1/namespaces/default/pods/web/log", 1, "",
+					`User "nobody" cannot get resource "pods/log"`)
+				v.runs(t, "create --raw /api/v1/namespaces/default/pods/web/exec?command=upper&stdout=true -f -", 1, "",
+					`User "nobody" cannot create resource "pods/exec"`)
 			}
 		}
 	})
 
 	t.Run("rules", func(t *testing.T) {
-		v := visitor{latest.kubectl, harness.StartFront(t, program, own, "--rule", "unavailable,names=web,subresources=exec"), true, t.TempDir()}
+		v := visitor{
+			latest.kubectl, harness.StartFront(t, program, own, "--rule", "unavailable,names=web,subresources=exec"), true,
+			t.TempDir(),
+		}
 		v.runs(t, "exec web -- upper", 1, "", "503|unavailable|unable to upgrade")
 		v.runs(t, "get pod web -o name", 0, "pod/web\n", "^$")
 		v.sockets = false

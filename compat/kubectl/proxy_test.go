@@ -11,6 +11,7 @@ import (
 func TestKubectlThroughTheProxy(t *testing.T) {
 	gapless := server(t)
 	run(t, site{gapless: gapless, kubectl: newest, scripts: []string{
-		"testdata/script/configmaps.txtar", "testdata/script/custom.txtar", "testdata/script/finalizers.txtar", "testdata/script/shop.txtar",
+		"testdata/script/configmaps.txtar", "testdata/script/custom.txtar", "testdata/script/finalizers.txtar",
+		"testdata/script/shop.txtar",
 	}, kubeconfig: func(t testing.TB, of string) string { return harness.StartFront(t, gapless, of) }})
 }

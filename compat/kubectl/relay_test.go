@@ -27,7 +27,8 @@ func TestKubectlThroughARelay(t *testing.T) {
 					s := harness.StartSides(tb)
 					env.Values[sidesKey] = &sides{s, tb}
 					// The client's own kubeconfig, as `gapless relay kubeconfig` makes it the relay's.
-					env.Setenv("KUBECONFIG", s.Relay.Kubeconfig(tb, s.Direct.Client.WriteKubeconfig(tb, s.Cluster.URL), s.Relay.URL))
+					env.Setenv("KUBECONFIG",
+						s.Relay.Kubeconfig(tb, s.Direct.Client.WriteKubeconfig(tb, s.Cluster.URL), s.Relay.URL))
 					return nil
 				})
 		})

@@ -75,21 +75,36 @@ type feature struct {
 }
 
 var features = map[string]feature{
-	"client-validation": {until: 24, why: "kubectl checks manifests itself, with OpenAPI v2, before it sends them; since 1.24 it leaves that to a server that can"},
-	"stable-batch":      {since: 21, why: "kubectl 1.20 creates a CronJob of batch/v1beta1, which clusters serve no more since 1.25"},
-	"stable-policy":     {since: 22, why: "kubectl 1.20 creates a PodDisruptionBudget of policy/v1beta1, which clusters serve no more since 1.25"},
-	"managed-fields":    {since: 21, why: "kubectl 1.20 shows managedFields always"},
-	"wait-gone":         {since: 22, why: "kubectl wait --for=delete ends with an error if the object is gone already"},
-	"wait-jsonpath":     {since: 23, why: "kubectl wait knows conditions and deletions only"},
-	"debug":             {since: 23, why: "kubectl debug writes the subresource ephemeralcontainers as it was before Kubernetes 1.22"},
-	"create-token":      {since: 24, why: "kubectl create token is of 1.24"},
-	"subresource":       {since: 24, why: "the flag --subresource is of 1.24"},
-	"validate-words":    {since: 24, why: "--validate is yes or no; strict, warn and ignore are of 1.24"},
-	"events":            {since: 26, why: "kubectl events is of 1.26"},
-	"takes-over":        {since: 26, why: "kubectl apply --server-side takes over the fields that were applied by the client since 1.26"},
-	"auth-whoami":       {since: 27, why: "kubectl auth whoami is of 1.27"},
-	"plain-version":     {until: 24, why: "kubectl that is built from its module has no version of its own to compare, and ends with an error since 1.24"},
-	"wait-create":       {since: 31, why: "kubectl wait --for=create is of 1.31"},
+	"client-validation": {
+		until: 24,
+		why: "kubectl checks manifests itself, with OpenAPI v2, before it sends them; since 1.24 it leaves that " +
+			"to a server that can",
+	},
+	"stable-batch": {
+		since: 21, why: "kubectl 1.20 creates a CronJob of batch/v1beta1, which clusters serve no more since 1.25",
+	},
+	"stable-policy": {
+		since: 22, why: "kubectl 1.20 creates a PodDisruptionBudget of policy/v1beta1, which clusters serve no more since 1.25",
+	},
+	"managed-fields": {since: 21, why: "kubectl 1.20 shows managedFields always"},
+	"wait-gone":      {since: 22, why: "kubectl wait --for=delete ends with an error if the object is gone already"},
+	"wait-jsonpath":  {since: 23, why: "kubectl wait knows conditions and deletions only"},
+	"debug": {
+		since: 23, why: "kubectl debug writes the subresource ephemeralcontainers as it was before Kubernetes 1.22",
+	},
+	"create-token":   {since: 24, why: "kubectl create token is of 1.24"},
+	"subresource":    {since: 24, why: "the flag --subresource is of 1.24"},
+	"validate-words": {since: 24, why: "--validate is yes or no; strict, warn and ignore are of 1.24"},
+	"events":         {since: 26, why: "kubectl events is of 1.26"},
+	"takes-over": {
+		since: 26, why: "kubectl apply --server-side takes over the fields that were applied by the client since 1.26",
+	},
+	"auth-whoami": {since: 27, why: "kubectl auth whoami is of 1.27"},
+	"plain-version": {
+		until: 24,
+		why:   "kubectl that is built from its module has no version of its own to compare, and ends with an error since 1.24",
+	},
+	"wait-create": {since: 31, why: "kubectl wait --for=create is of 1.31"},
 }
 
 // has says whether the version has a feature, by its name.
@@ -201,7 +216,8 @@ func startWatch(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: watch NAME COMMAND ARGS...")
 	}
 	w := &watch{done: make(chan struct{})}
-	cmd := exec.CommandContext(context.Background(), filepath.Join(ts.Getenv("BIN"), args[1]), args[2:]...) // killed at the script's end
+	// killed at the script's end
+	cmd := exec.CommandContext(context.Background(), filepath.Join(ts.Getenv("BIN"), args[1]), args[2:]...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "HOME="+ts.Getenv("HOME"))
 	cmd.Stdout, cmd.Stderr = w, w
 	ts.Check(cmd.Start())

@@ -28,7 +28,9 @@ func TestKubeRSAppliesAndOperates(t *testing.T) {
 		Owners: "/api/v1/namespaces/default/configmaps", Children: "/api/v1/namespaces/default/secrets",
 		Notes: "/api/v1/namespaces/default/configmaps",
 		Owner: func(name, value string) string {
-			return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"operated":"yes"}},"data":{"of":%q}}`, name, value)
+			return fmt.Sprintf(
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"operated":"yes"}},"data":{"of":%q}}`,
+				name, value)
 		},
 		Shows: func(value string) string {
 			return fmt.Sprintf(`"data":{"of":%q}`, base64.StdEncoding.EncodeToString([]byte(value)))

@@ -12,7 +12,9 @@ func TestKubeRSWatcherBehindARelayResumesOverARestart(t *testing.T) {
 }
 
 func TestKubeRSWatcherBehindARelayListsOnce(t *testing.T) {
-	harness.ClientsBehindRelay(t, 1, harness.Client{Name: "kube-rs 5.0.0", Namespace: "plain", Command: []string{build(t, "v5", "")}})
+	harness.ClientsBehindRelay(t, 1, harness.Client{
+		Name: "kube-rs 5.0.0", Namespace: "plain", Command: []string{build(t, "v5", "")},
+	})
 }
 
 func TestKubeRSWritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {

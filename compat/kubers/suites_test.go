@@ -15,13 +15,19 @@ import (
 // failing are the tests of kube-rs that cannot pass here, with the reason. One that passes is
 // an error too.
 var failing = map[string]string{
-	"kube test::pod_can_await_conditions":                                         "waits until a pod runs, which needs a kubelet",
-	"kube_client client::client_ext::test::fetch_fails":                           "expects an error at column 17 of an answer: upstream writes the kind of a built-in object before its apiVersion, gapless after it",
-	"kube_client test::can_get_pod_logs_and_evict":                                "reads the log of a pod, which needs a kubelet",
-	"kube_client test::group_discovery_oneshot":                                   "needs the group apiregistration.k8s.io: there is no aggregation of other API servers",
-	"kube_client test::pod_can_exec_and_write_to_stdin":                           "runs a command in a pod, which needs a kubelet",
-	"kube_client test::pod_can_exec_and_write_to_stdin_from_node_proxy":           "talks to a kubelet",
-	"kube_runtime events::test::event_recorder_attaches_events_without_namespace": "needs componentstatuses, which are deprecated since Kubernetes 1.19 and not served",
+	"kube test::pod_can_await_conditions": "waits until a pod runs, " +
+		"which needs a kubelet",
+	"kube_client client::client_ext::test::fetch_fails": "expects an error at column 17 of an " +
+		"answer: upstream writes the kind of a built-in object before its apiVersion, gapless after it",
+	"kube_client test::can_get_pod_logs_and_evict": "reads the log of a pod, " +
+		"which needs a kubelet",
+	"kube_client test::group_discovery_oneshot": "needs the group apiregistration.k8s.io: " +
+		"there is no aggregation of other API servers",
+	"kube_client test::pod_can_exec_and_write_to_stdin": "runs a command in a pod, " +
+		"which needs a kubelet",
+	"kube_client test::pod_can_exec_and_write_to_stdin_from_node_proxy": "talks to a kubelet",
+	"kube_runtime events::test::event_recorder_attaches_events_without_namespace": "needs componentstatuses, which are " +
+		"deprecated since Kubernetes 1.19 and not served",
 }
 
 // least is how many tests of kube-rs need a cluster, or it is not the crates' tests that

@@ -47,5 +47,7 @@ func program(t *testing.T, name string) []string {
 }
 
 func TestJavaScriptInformerKeepsServerStateUnderFailures(t *testing.T) {
-	harness.ClientsUnderFailures(t, 0, harness.Client{Name: "client-node " + release, Namespace: "node", Command: program(t, "watching.mjs")})
+	harness.ClientsUnderFailures(t, 0, harness.Client{
+		Name: "client-node " + release, Namespace: "node", Command: program(t, "watching.mjs"),
+	})
 }

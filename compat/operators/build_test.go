@@ -27,8 +27,10 @@ type set struct {
 var (
 	helm                = set{"../helm", []string{"helm.sh/helm/v4/cmd/helm"}, []string{"helm"}}
 	kubectl             = set{"../kubectl", []string{"."}, []string{"kubectl"}}
-	certManagerPrograms = set{"certmanager", []string{"./controller", "./webhook", "./cainjector"}, []string{"controller", "webhook", "cainjector"}}
-	prometheusPrograms  = set{".", []string{"tool"}, []string{"admission-webhook", "operator"}}
+	certManagerPrograms = set{
+		"certmanager", []string{"./controller", "./webhook", "./cainjector"}, []string{"controller", "webhook", "cainjector"},
+	}
+	prometheusPrograms = set{".", []string{"tool"}, []string{"admission-webhook", "operator"}}
 )
 
 // build builds gapless, and installs sets of programs beside it. Those stay outside the checkout, so
@@ -40,7 +42,8 @@ func build(t *testing.T, sets ...set) (bin string) {
 		t.Fatal(err)
 	}
 	for _, s := range sets {
-		harness.Must(t, s.dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, append([]string{"go", "install", "-ldflags=-s -w"}, s.packages...)...)
+		harness.Must(t, s.dir, []string{"GOBIN=" + tools, "GOWORK=auto"},
+			append([]string{"go", "install", "-ldflags=-s -w"}, s.packages...)...)
 		for _, name := range s.programs {
 			if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
 				t.Fatal(err)

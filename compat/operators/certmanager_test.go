@@ -25,8 +25,9 @@ const (
 	namespace = "cert-manager"
 
 	invalidIssuer = "apiVersion: cert-manager.io/v1\nkind: Issuer\nmetadata: {name: invalid, namespace: demo}\nspec: {}\n"
-	selfSigned    = "apiVersion: cert-manager.io/v1\nkind: Issuer\nmetadata: {name: self-signed, namespace: demo}\nspec: {selfSigned: {}}\n"
-	ca            = `
+	selfSigned    = "apiVersion: cert-manager.io/v1\nkind: Issuer\nmetadata: {name: self-signed, namespace: " +
+		"demo}\nspec: {selfSigned: {}}\n"
+	ca = `
 apiVersion: cert-manager.io/v1
 kind: Certificate
 metadata: {name: ca, namespace: demo}
@@ -37,8 +38,9 @@ spec:
   privateKey: {algorithm: ECDSA, size: 256}
   issuerRef: {name: self-signed, kind: Issuer, group: cert-manager.io}
 `
-	caIssuer = "apiVersion: cert-manager.io/v1\nkind: Issuer\nmetadata: {name: ca, namespace: demo}\nspec: {ca: {secretName: ca}}\n"
-	leaf     = `
+	caIssuer = "apiVersion: cert-manager.io/v1\nkind: Issuer\nmetadata: {name: ca, namespace: demo}\nspec: {ca: " +
+		"{secretName: ca}}\n"
+	leaf = `
 apiVersion: cert-manager.io/v1
 kind: Certificate
 metadata: {name: web, namespace: demo}
@@ -60,16 +62,19 @@ var (
 func (c *cluster) installCertManager(t *testing.T) {
 	t.Helper()
 	chart := filepath.Join(module(t, "certmanager", certManager), "deploy/charts/cert-manager")
-	c.helm(t, "install", "cert-manager", chart, "--namespace="+namespace, "--create-namespace", "--set=crds.enabled=true,startupapicheck.enabled=false")
+	c.helm(t, "install", "cert-manager", chart, "--namespace="+namespace, "--create-namespace",
+		"--set=crds.enabled=true,startupapicheck.enabled=false")
 	c.mustCreate(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: demo}\n")
 	// Nobody answers yet, and its failure policy is Fail.
-	if err := c.create(t, selfSigned); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `failed calling webhook "webhook.cert-manager.io"`) {
+	if err := c.create(t, selfSigned); !apierrors.IsInternalError(err) ||
+		!strings.Contains(err.Error(), `failed calling webhook "webhook.cert-manager.io"`) {
 		t.Errorf("without the webhook's program, the creation of an issuer returns %v", err)
 	}
 	c.start(t, "controller", namespace, "cert-manager", "--kubeconfig=$KUBECONFIG", "--cluster-resource-namespace="+namespace)
 	c.start(t, "cainjector", namespace, "cert-manager-cainjector", "--kubeconfig=$KUBECONFIG")
 	free := freePort(t)
-	c.start(t, "webhook", namespace, "cert-manager-webhook", "--kubeconfig=$KUBECONFIG", "--secure-port="+free, "--healthz-port=0", "--metrics-listen-address=0",
+	c.start(t, "webhook", namespace, "cert-manager-webhook", "--kubeconfig=$KUBECONFIG", "--secure-port="+free,
+		"--healthz-port=0", "--metrics-listen-address=0",
 		"--dynamic-serving-ca-secret-namespace="+namespace, "--dynamic-serving-ca-secret-name=cert-manager-webhook-ca",
 		"--dynamic-serving-dns-names=cert-manager-webhook.cert-manager.svc")
 	port, err := strconv.ParseInt(free, 10, 32)
@@ -89,7 +94,8 @@ func (c *cluster) certificatesAreIssued(t *testing.T) {
 		refusal = c.create(t, invalidIssuer)
 		return refusal == nil || !strings.Contains(refusal.Error(), "failed calling webhook")
 	})
-	const want = `admission webhook "webhook.cert-manager.io" denied the request: spec: Required value: at least one issuer must be configured`
+	const want = `admission webhook "webhook.cert-manager.io" denied the request: spec: Required value: at least one ` +
+		`issuer must be configured`
 	if refusal == nil || refusal.Error() != want {
 		t.Errorf("an invalid issuer is answered with %v, want %s", refusal, want)
 	}
@@ -120,7 +126,8 @@ func (c *cluster) bundlesAreFilled(t *testing.T) {
 		}
 		want := secret.Data["ca.crt"]
 		validating, mutating := c.validating(t, "cert-manager-webhook"), c.mutating(t, "cert-manager-webhook")
-		return len(want) > 0 && bytes.Equal(validating.Webhooks[0].ClientConfig.CABundle, want) && bytes.Equal(mutating.Webhooks[0].ClientConfig.CABundle, want)
+		return len(want) > 0 && bytes.Equal(validating.Webhooks[0].ClientConfig.CABundle, want) &&
+			bytes.Equal(mutating.Webhooks[0].ClientConfig.CABundle, want)
 	})
 }
 
@@ -173,7 +180,8 @@ func (c *cluster) accountsMayDoNoMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.CoreV1().Secrets("demo").Get(t.Context(), "web", metav1.GetOptions{}); may && err != nil || !may && !apierrors.IsForbidden(err) {
+		if _, err := client.CoreV1().Secrets("demo").Get(t.Context(), "web", metav1.GetOptions{}); may && err != nil ||
+			!may && !apierrors.IsForbidden(err) {
 			t.Errorf("%s reads a Secret of another namespace: %v, want it to be allowed: %t", account, err, may)
 		}
 	}
@@ -203,7 +211,9 @@ func verify(t *testing.T, certificate, authority []byte, name string) {
 	if !roots.AppendCertsFromPEM(authority) {
 		t.Fatalf("the authority is no PEM: %q", authority)
 	}
-	if _, err := parsed.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+	if _, err := parsed.Verify(x509.VerifyOptions{
+		Roots: roots, DNSName: name, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	}); err != nil {
 		t.Errorf("verify the certificate of %q: %v", parsed.Subject, err)
 	}
 }

@@ -24,8 +24,9 @@ const (
 	monitoring = "monitoring.coreos.com"
 	admission  = "prometheus-operator-admission-webhook"
 
-	clusterIssuer = "apiVersion: cert-manager.io/v1\nkind: ClusterIssuer\nmetadata: {name: selfsigned-cluster-issuer}\nspec: {selfSigned: {}}\n"
-	badRule       = `
+	clusterIssuer = "apiVersion: cert-manager.io/v1\nkind: ClusterIssuer\nmetadata: {name: " +
+		"selfsigned-cluster-issuer}\nspec: {selfSigned: {}}\n"
+	badRule = `
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata: {name: bad, namespace: demo}
@@ -61,7 +62,9 @@ spec: {replicas: 2, ruleSelector: {}}
 )
 
 var (
-	definitions     = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	definitions = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
 	prometheusRules = schema.GroupVersionResource{Group: monitoring, Version: "v1", Resource: "prometheusrules"}
 )
 
@@ -132,7 +135,8 @@ func (c *cluster) enableConversion(t *testing.T, patch []byte) {
 	t.Helper()
 	annotation := []byte(`{"metadata":{"annotations":{"cert-manager.io/inject-ca-from":"default/` + admission + `"}}}`)
 	for _, p := range [][]byte{patch, annotation} {
-		if _, err := c.objects.Resource(definitions).Patch(t.Context(), routings, types.MergePatchType, p, metav1.PatchOptions{}); err != nil {
+		if _, err := c.objects.Resource(definitions).Patch(t.Context(), routings, types.MergePatchType, p,
+			metav1.PatchOptions{}); err != nil {
 			t.Fatalf("patch the definition with %s: %v", p, err)
 		}
 	}
@@ -152,12 +156,14 @@ func (c *cluster) startPrometheusOperator(t *testing.T) {
 		args = append(args, strings.Replace(arg, "/etc/tls/private", dir, 1)) // where its pod has the Secret
 	}
 	webhook := c.start(t, "admission-webhook", "default", admission, append(args, "--web.listen-address=127.0.0.1:0")...)
-	port, err := strconv.ParseInt(webhook.said(t, regexp.MustCompile(`"starting secure server" address=127\.0\.0\.1:(\d+)`)), 10, 32)
+	port, err := strconv.ParseInt(webhook.said(t, regexp.MustCompile(`"starting secure server" address=127\.0\.0\.1:(\d+)`)), 10,
+		32)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.endpoint(t, "default", admission, int32(port))
-	c.start(t, "operator", "default", "prometheus-operator", append(c.arguments(t, "prometheus-operator"), "--web.listen-address=127.0.0.1:0")...)
+	c.start(t, "operator", "default", "prometheus-operator",
+		append(c.arguments(t, "prometheus-operator"), "--web.listen-address=127.0.0.1:0")...)
 }
 
 // arguments returns those of the first container of a Deployment.
@@ -184,7 +190,8 @@ func (c *cluster) authorityIsEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		return bytes.Equal(c.validating(t, "prometheus-operator-rulesvalidation").Webhooks[0].ClientConfig.CABundle, want) &&
-			bytes.Equal(c.validating(t, "prometheus-operator-alertmanager-config-validation").Webhooks[0].ClientConfig.CABundle, want) &&
+			bytes.Equal(c.validating(t, "prometheus-operator-alertmanager-config-validation").Webhooks[0].ClientConfig.CABundle,
+				want) &&
 			bytes.Equal(c.mutating(t, "prometheus-operator-rulesmutation").Webhooks[0].ClientConfig.CABundle, want) &&
 			bytes.Contains(definition, bundle)
 	})
@@ -195,8 +202,9 @@ func (c *cluster) authorityIsEverywhere(t *testing.T) {
 func (c *cluster) webhooksHoldAtOnce(t *testing.T) {
 	c.authorityIsEverywhere(t)
 	for text, want := range map[string]string{
-		badRule:    `admission webhook "prometheusrulevalidate.monitoring.coreos.com" denied the request: Rules are not valid`,
-		badRouting: `admission webhook "alertmanagerconfigsvalidate.monitoring.coreos.com" denied the request: AlertmanagerConfig is invalid`,
+		badRule: `admission webhook "prometheusrulevalidate.monitoring.coreos.com" denied the request: Rules are not valid`,
+		badRouting: `admission webhook "alertmanagerconfigsvalidate.monitoring.coreos.com" denied the request: ` +
+			`AlertmanagerConfig is invalid`,
 	} {
 		if err := c.create(t, text); !apierrors.IsInvalid(err) || err.Error() != want {
 			t.Errorf("the answer is %v, want %s", err, want)
@@ -214,7 +222,8 @@ func (c *cluster) webhooksHoldAtOnce(t *testing.T) {
 		t.Errorf("the groups of the rule are %s, want a label that is a string (%v)", raw, err)
 	}
 	// The next version has another name for the same field.
-	next := c.get(t, schema.GroupVersionResource{Group: monitoring, Version: "v1beta1", Resource: "alertmanagerconfigs"}, "demo", "good")
+	next := c.get(t, schema.GroupVersionResource{Group: monitoring, Version: "v1beta1", Resource: "alertmanagerconfigs"}, "demo",
+		"good")
 	intervals, _, err := unstructured.NestedSlice(next.Object, "spec", "timeIntervals")
 	if err != nil || len(intervals) != 1 {
 		t.Errorf("in version v1beta1 the object is %v, want spec.timeIntervals (%v)", next.Object, err)

@@ -26,7 +26,9 @@ func client(t *testing.T) string {
 }
 
 func TestPythonClientKeepsServerStateUnderFailures(t *testing.T) {
-	harness.ClientsUnderFailures(t, 2, harness.Client{Name: "python " + release, Namespace: "python", Command: []string{client(t), "watching.py"}})
+	harness.ClientsUnderFailures(t, 2, harness.Client{
+		Name: "python " + release, Namespace: "python", Command: []string{client(t), "watching.py"},
+	})
 }
 
 func TestZlibReadsCompressedStreamingLists(t *testing.T) {
@@ -36,7 +38,8 @@ func TestZlibReadsCompressedStreamingLists(t *testing.T) {
 	const objects = 40
 	harness.Fill(t, admin.Client(t), s.URL+"/api/v1/namespaces/default/configmaps", objects)
 	args := append([]string{"inflate.py", s.Address()}, admin.WriteFiles(t)...)
-	out, err := exec.CommandContext(t.Context(), "python3", append(args, "/api/v1/namespaces/default/configmaps")...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "python3",
+		append(args, "/api/v1/namespaces/default/configmaps")...).CombinedOutput()
 	want := fmt.Sprintf("SYNCED %d ended False\nEND gzip ended True unused 0\n", objects)
 	if err != nil || string(out) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, out, want)

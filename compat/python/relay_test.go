@@ -7,7 +7,9 @@ import (
 )
 
 func TestPythonClientBehindARelayListsOnce(t *testing.T) {
-	harness.ClientsBehindRelay(t, 1, harness.Client{Name: "python " + release, Namespace: "python", Command: []string{client(t), "watching.py"}})
+	harness.ClientsBehindRelay(t, 1, harness.Client{
+		Name: "python " + release, Namespace: "python", Command: []string{client(t), "watching.py"},
+	})
 }
 
 func TestPythonClientWritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {

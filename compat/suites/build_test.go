@@ -38,7 +38,8 @@ func (o operator) source(t *testing.T) string {
 		return dir
 	}
 	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(goCommand(t, t.TempDir(), "mod", "download", "-json", o.module+"@"+o.version), &downloaded); err != nil {
+	if err := json.Unmarshal(goCommand(t, t.TempDir(), "mod", "download", "-json", o.module+"@"+o.version),
+		&downloaded); err != nil {
 		t.Fatal(err)
 	}
 	unfinished, err := os.MkdirTemp(filepath.Dir(dir), "unfinished")

@@ -60,7 +60,9 @@ func writeList(t *testing.T, side string, listed list) {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What fails on %s, and why: the reason, then `suite: test`. `go test -all -update` removes\n# what passes, and adds what fails as %q until the reason is added.\n", side, strings.TrimSpace(unexplained))
+	fmt.Fprintf(&b,
+		"# What fails on %s, and why: the reason, then `suite: test`. `go test -all -update` removes\n# what passes, and adds "+
+			"what fails as %q until the reason is added.\n", side, strings.TrimSpace(unexplained))
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
 		fmt.Fprintf(&b, "\n%s\n", reason)
 		slices.Sort(by[reason])

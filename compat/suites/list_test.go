@@ -17,7 +17,8 @@ var operators = []operator{
 		"internal/controllers/machineset", "internal/util/ssa", "internal/webhooks/test", "util/patch/test",
 	}},
 	{"sigs.k8s.io/karpenter", "v1.13.0", []string{
-		"pkg/apis/v1", "pkg/controllers/nodeclaim/lifecycle", "pkg/controllers/nodepool/registrationhealth", "pkg/controllers/state",
+		"pkg/apis/v1", "pkg/controllers/nodeclaim/lifecycle", "pkg/controllers/nodepool/registrationhealth",
+		"pkg/controllers/state",
 	}},
 	{"github.com/fluxcd/pkg/ssa", "v0.78.0", []string{".", "jsondiff"}}, // newer ones need Go 1.27
 	{"sigs.k8s.io/lws", "v0.8.0", []string{"test/integration/controllers", "test/integration/webhooks"}},

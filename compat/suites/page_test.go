@@ -100,9 +100,12 @@ func tables(t *testing.T, m *measured) string {
 	b.WriteString("\n| control plane | start, median | slowest of 7 | stop, median |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(m.Starts)) {
 		s := m.Starts[name]
-		fmt.Fprintf(&b, "| %s | %d ms | %d ms | %d ms |\n", name, s.Start[len(s.Start)/2], s.Start[len(s.Start)-1], s.Stop[len(s.Stop)/2])
+		fmt.Fprintf(&b, "| %s | %d ms | %d ms | %d ms |\n", name, s.Start[len(s.Start)/2], s.Start[len(s.Start)-1],
+			s.Stop[len(s.Stop)/2])
 	}
-	b.WriteString("\nTests as passed / failed / skipped; the time of the suite, and in parentheses the processor time of the servers' processes in it.\n")
+	b.WriteString(
+		"\nTests as passed / failed / skipped; the time of the suite, and in parentheses the processor time of the " +
+			"servers' processes in it.\n")
 	b.WriteString("\n| suite | gapless | time | upstream | time | gapless's time |\n|---|---|---|---|---|---|\n")
 	var total [2]outcome
 	for _, s := range suites() {

@@ -75,7 +75,8 @@ func runOnce(t *testing.T, program, dir string, on side) (v verdicts, took, serv
 	report := filepath.Join(work, "report.json")
 	args := []string{"-test.v=test2json", "-test.timeout=8m"}
 	// It has ginkgo's flags if anything in it imports ginkgo.
-	if help, _ := exec.CommandContext(t.Context(), program, "-help").CombinedOutput(); strings.Contains(string(help), "ginkgo.json-report") {
+	if help, _ := exec.CommandContext(t.Context(), program, "-help").CombinedOutput(); strings.Contains(string(help),
+		"ginkgo.json-report") {
 		args = append(args, "--ginkgo.seed=1", "--ginkgo.no-color", "--ginkgo.json-report="+report)
 	}
 	printed, err := os.Create(filepath.Join(work, "output"))

@@ -28,7 +28,8 @@ func storeIn(data string) string { return filepath.Join(data, "kubebuilder-envte
 // itself, for suites that name a directory of their own.
 func (s side) environment() []string {
 	return append(os.Environ(), "KUBEBUILDER_ASSETS="+s.assets, "XDG_DATA_HOME="+s.data, "USE_EXISTING_CLUSTER=false",
-		"TEST_ASSET_KUBE_APISERVER="+filepath.Join(s.assets, "kube-apiserver"), "TEST_ASSET_ETCD="+filepath.Join(s.assets, "etcd"),
+		"TEST_ASSET_KUBE_APISERVER="+filepath.Join(s.assets, "kube-apiserver"),
+		"TEST_ASSET_ETCD="+filepath.Join(s.assets, "etcd"),
 		"TEST_ASSET_KUBECTL="+filepath.Join(s.assets, "kubectl"))
 }
 
@@ -58,7 +59,8 @@ func installUpstream(t *testing.T) side {
 	// The version is what upstream's release script sets; suites read it.
 	const version = "k8s.io/component-base/version."
 	harness.Must(t, filepath.Join("..", "..", "conformance", "apiserver", "program"), []string{"GOWORK=auto"}, "go", "build",
-		"-ldflags=-s -w -X "+version+"gitVersion=v1.37.2 -X "+version+"gitMajor=1 -X "+version+"gitMinor=37 -X "+version+"gitTreeState=clean",
+		"-ldflags=-s -w -X "+version+"gitVersion=v1.37.2 -X "+version+"gitMajor=1 -X "+version+"gitMinor=37 -X "+version+
+			"gitTreeState=clean",
 		"-o", filepath.Join(assets, "kube-apiserver"), "k8s.io/kubernetes/cmd/kube-apiserver")
 	etcd := filepath.Join(assets, "etcd")
 	harness.Must(t, ".", []string{"GOWORK=auto"}, "go", "build", "-ldflags=-s -w", "-o", etcd, "./etcd")

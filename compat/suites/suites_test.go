@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	all    = flag.Bool("all", false, "run all suites, on both sides; takes most of an hour")
-	only   = flag.String("only", "", "with -all: run the suites whose name this expression matches; starts is the measurement of starts")
+	all  = flag.Bool("all", false, "run all suites, on both sides; takes most of an hour")
+	only = flag.String("only",
+		"", "with -all: run the suites whose name this expression matches; starts is the measurement of starts")
 	onSide = flag.String("side", "", "with -all: run them on this side only, gapless or upstream")
 	update = flag.Bool("update", false, "with -all: write what was measured, the lists of what fails, and the page")
 )
@@ -94,7 +95,8 @@ func TestSuitesFailAsListed(t *testing.T) {
 
 func logOutcome(t *testing.T, o outcome) {
 	t.Helper()
-	t.Logf("%d passed, %d failed, %d skipped in %.1f s; the servers took %.1f s of processors", o.Passed, len(o.Failed), o.Skipped, o.Seconds, o.Servers)
+	t.Logf("%d passed, %d failed, %d skipped in %.1f s; the servers took %.1f s of processors",
+		o.Passed, len(o.Failed), o.Skipped, o.Seconds, o.Servers)
 }
 
 // start is how long package envtest took to start and to stop a control plane, in milliseconds.

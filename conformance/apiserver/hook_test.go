@@ -176,7 +176,9 @@ func respond(behaviour string, asked review) map[string]any {
 	case "denydetails":
 		status(map[string]any{
 			"message": "two causes", "code": 422, "reason": "Invalid", "status": "Failure",
-			"details": map[string]any{"causes": []any{map[string]any{"field": "data.a", "message": "bad", "reason": "FieldValueInvalid"}}},
+			"details": map[string]any{
+				"causes": []any{map[string]any{"field": "data.a", "message": "bad", "reason": "FieldValueInvalid"}},
+			},
 		})
 	case "warn":
 		response["warnings"] = []string{"first warning", "a \"quoted\" one", "a\nline", strings.Repeat("long ", 100)}

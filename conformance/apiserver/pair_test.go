@@ -61,7 +61,8 @@ func startProgram(t *testing.T, key string) *server {
 	}
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	// Controllers are not kube-apiserver's.
-	flags := append([]string{"--bootstrap=server", "--controllers=-namespace-controller,-garbage-collector-controller"}, common(t, key, audit)...)
+	flags := append([]string{"--bootstrap=server", "--controllers=-namespace-controller,-garbage-collector-controller"},
+		common(t, key, audit)...)
 	program := harness.StartProgram(t, binary, flags...)
 	config, err := clientcmd.BuildConfigFromFlags("", program.Kubeconfig)
 	if err != nil {
@@ -84,10 +85,12 @@ func (p *pair) play(t *testing.T, one script.Script) (upstream, gapless play.Tra
 		transcript := play.Play(t.Context(), s, one, map[string]string{
 			"hook": s.hook.URL, "hookca": s.hook.ca(), "down": "https://127.0.0.1:1",
 			"crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "adm": "/apis/admissionregistration.k8s.io/v1",
-			"rbac": "/apis/rbac.authorization.k8s.io/v1", "maps": "/api/v1/namespaces/" + one.Name + "/configmaps", "ns": one.Name,
+			"rbac": "/apis/rbac.authorization.k8s.io/v1", "maps": "/api/v1/namespaces/" + one.Name + "/configmaps",
+			"ns":         one.Name,
 			"validating": s.hook.webhooks(t, "v", "Fail", answering), "open": s.hook.webhooks(t, "v", "Ignore", answering),
-			"mutating": s.hook.webhooks(t, "m", "Fail", mutatingOnes()), "mutatingopen": s.hook.webhooks(t, "m", "Ignore", mutatingOnes()),
-			"authz": "/apis/authorization.k8s.io/v1", "authn": "/apis/authentication.k8s.io/v1",
+			"mutating":     s.hook.webhooks(t, "m", "Fail", mutatingOnes()),
+			"mutatingopen": s.hook.webhooks(t, "m", "Ignore", mutatingOnes()),
+			"authz":        "/apis/authorization.k8s.io/v1", "authn": "/apis/authentication.k8s.io/v1",
 		})
 		return transcript
 	}

@@ -27,7 +27,8 @@ import (
 
 // left are the plugins of kube-apiserver that are on by default there and not in gapless.
 var left = []string{
-	"LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass",
+	"LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority", "DefaultTolerationSeconds",
+	"DefaultStorageClass",
 	"StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "DefaultIngressClass",
 	"ClusterTrustBundleAttest", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
 }

@@ -69,8 +69,11 @@ func (s *server) events(t *testing.T, transcript play.Transcript) []play.Result 
 			found := s.recorded(t, f.Value)
 			for i, event := range found {
 				all = append(all, play.Result{
-					Case:   "audit " + r.Case,
-					Step:   script.Step{Line: behind + int(crc32.ChecksumIEEE([]byte(f.Value)))<<4 + i, Text: "audit of " + f.Value, Method: http.MethodGet},
+					Case: "audit " + r.Case,
+					Step: script.Step{
+						Line: behind + int(crc32.ChecksumIEEE([]byte(f.Value)))<<4 + i, Text: "audit of " + f.Value,
+						Method: http.MethodGet,
+					},
 					Answer: &play.Answer{Code: http.StatusOK, Body: event},
 				})
 			}
@@ -110,7 +113,8 @@ func (s *server) recorded(t *testing.T, id string) (found [][]byte) {
 			found = append(found, raw)
 			status, _ := event["responseStatus"].(map[string]any)
 			// A request of nobody is recorded once.
-			if event["stage"] == "ResponseComplete" || event["stage"] == "ResponseStarted" && status["code"] == float64(http.StatusUnauthorized) {
+			if event["stage"] == "ResponseComplete" ||
+				event["stage"] == "ResponseStarted" && status["code"] == float64(http.StatusUnauthorized) {
 				return true
 			}
 		}

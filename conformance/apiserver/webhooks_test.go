@@ -11,7 +11,8 @@ import (
 // answering are the behaviours of validating webhooks that the script answers plays. Each is asked
 // about objects with its name as the label w.
 var answering = []string{
-	"allow", "deny", "denycode", "denyreason", "denysilently", "deny200", "denydetails", "denypatch", "warn", "warndeny", "annotate",
+	"allow", "deny", "denycode", "denyreason", "denysilently", "deny200", "denydetails", "denypatch", "warn", "warndeny",
+	"annotate",
 	"500", "404", "redirect", "garbage", "empty", "array", "noresponse", "uid", "kind", "version", "nokind", "slow", "addx",
 }
 
@@ -31,10 +32,12 @@ func (h *hook) webhooks(t *testing.T, kind, failurePolicy string, behaviours []s
 			"name":         name + ".example.com",
 			"clientConfig": map[string]any{"url": h.URL + at, "caBundle": h.ca()},
 			"rules": []any{map[string]any{
-				"apiGroups": []string{""}, "apiVersions": []string{"v1"}, "resources": []string{"configmaps"}, "operations": []string{"CREATE"},
+				"apiGroups": []string{""}, "apiVersions": []string{"v1"}, "resources": []string{"configmaps"},
+				"operations": []string{"CREATE"},
 			}},
 			"objectSelector": map[string]any{"matchLabels": map[string]any{"w": name}},
-			"sideEffects":    "None", "admissionReviewVersions": []string{"v1"}, "failurePolicy": failurePolicy, "timeoutSeconds": 10,
+			"sideEffects":    "None", "admissionReviewVersions": []string{"v1"}, "failurePolicy": failurePolicy,
+			"timeoutSeconds": 10,
 		}
 	}
 	var all []any

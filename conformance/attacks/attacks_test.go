@@ -94,7 +94,8 @@ func play(t *testing.T, target *attacks.Target, attack attacks.Attack) {
 		t.Errorf("the well-behaved client failed %d times, first: %s", len(r.Failed), r.Failed[0])
 	}
 	if !r.Reached() {
-		t.Errorf("want one of %q, but counted were %v; want the attackers to see one of %q, but they saw %v", attack.Refused, r.Counts, attack.Expected, r.Seen)
+		t.Errorf("want one of %q, but counted were %v; want the attackers to see one of %q, but they saw %v",
+			attack.Refused, r.Counts, attack.Expected, r.Seen)
 	}
 	if n := r.Seen["429 without Retry-After"]; n > 0 {
 		t.Errorf("%d answers with 429 did not say when to come back", n)

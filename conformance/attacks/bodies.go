@@ -67,13 +67,17 @@ func wideBodies() Attack {
 				switch i % 3 {
 				case 0:
 					return request{http.MethodPost, configMaps + dryRun, jsonMedia, fmt.Sprintf(
-						`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"wide-"},"data":{"a":""%s}}`, members.String())}
+						`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"wide-"},"data":{"a":""%s}}`,
+						members.String())}
 				case 1:
 					return request{http.MethodPost, configMaps + dryRun, jsonMedia, fmt.Sprintf(
-						`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"wide-","labels":{"a":"b"%s}}}`, labels.String())}
+						`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"wide-","labels":{"a":"b"%s}}}`,
+						labels.String())}
 				default:
-					return request{http.MethodPatch, configMaps + "/attacked" + dryRun, "application/merge-patch+json", fmt.Sprintf(
-						`{"metadata":{"annotations":{"a":"b"%s}}}`, labels.String())}
+					return request{
+						http.MethodPatch, configMaps + "/attacked" + dryRun, "application/merge-patch+json", fmt.Sprintf(
+							`{"metadata":{"annotations":{"a":"b"%s}}}`, labels.String()),
+					}
 				}
 			})
 		},
@@ -91,7 +95,8 @@ func deepBodies() Attack {
 			return repeat(ctx, a, heavyClients, func(i int) request {
 				of := func(spec, media string) request {
 					return request{http.MethodPost, looseResource + dryRun, media, fmt.Sprintf(
-						`{"apiVersion":"attacks.example.com/v1","kind":"Loose","metadata":{"generateName":"deep-"},"spec":%s}`, spec)}
+						`{"apiVersion":"attacks.example.com/v1","kind":"Loose","metadata":{"generateName":"deep-"},"spec":%s}`,
+						spec)}
 				}
 				switch i % 5 {
 				case 0:
@@ -103,7 +108,10 @@ func deepBodies() Attack {
 				case 3:
 					return of(strings.Repeat("[", 1<<20), "application/yaml")
 				default:
-					return request{http.MethodPatch, configMaps + "/attacked" + dryRun, "application/merge-patch+json", `{"data":` + deep + `}`}
+					return request{
+						http.MethodPatch, configMaps + "/attacked" + dryRun, "application/merge-patch+json",
+						`{"data":` + deep + `}`,
+					}
 				}
 			})
 		},

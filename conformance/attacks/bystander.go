@@ -63,7 +63,8 @@ func (b *Bystander) work(ctx context.Context, name string) error {
 	}
 	g.Go(func() error {
 		defer large.Close()
-		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"large-"},"data":{"a":%q}}`, strings.Repeat("x", 100_000))
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"large-"},"data":{"a":%q}}`,
+			strings.Repeat("x", 100_000))
 		b.every(ctx, 500*time.Millisecond, func() {
 			b.do(ctx, large, "write 100 KB", http.MethodPost, configMaps+"?dryRun=All", body, http.StatusCreated)
 		})
@@ -111,7 +112,8 @@ func (b *Bystander) do(ctx context.Context, c *program.Client, what, method, pat
 // arrive on the watch.
 func (b *Bystander) follow(ctx context.Context, c *program.Client, name string) {
 	body := func(n int) []byte {
-		return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"n":"%d","sent":"%d"}}`, name, n, time.Now().UnixNano())
+		return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"n":"%d","sent":"%d"}}`,
+			name, n, time.Now().UnixNano())
 	}
 	made := b.do(ctx, c, "write", http.MethodPost, configMaps, body(0), http.StatusCreated)
 	var first struct {
@@ -121,7 +123,8 @@ func (b *Bystander) follow(ctx context.Context, c *program.Client, name string) 
 		b.fail("read what was made: %v", err)
 		return
 	}
-	watch, refused := c.Watch(context.WithoutCancel(ctx), configMaps+"?watch=1&fieldSelector=metadata.name%3D"+name+"&resourceVersion="+first.Metadata.ResourceVersion)
+	watch, refused := c.Watch(context.WithoutCancel(ctx),
+		configMaps+"?watch=1&fieldSelector=metadata.name%3D"+name+"&resourceVersion="+first.Metadata.ResourceVersion)
 	if watch == nil {
 		b.fail("watch: %s", refused)
 		return

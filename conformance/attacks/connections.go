@@ -11,7 +11,8 @@ func idleConnections() Attack {
 	return Attack{
 		Name: "idle-connections", About: "20 000 anonymous connections of TLS that say nothing",
 		OnConnections: true,
-		Short:         5 * time.Second, Full: 30 * time.Second, Processes: 2, Refused: []string{"anonymous_connections"}, Expected: []string{"closed"},
+		Short:         5 * time.Second, Full: 30 * time.Second, Processes: 2, Refused: []string{"anonymous_connections"},
+		Expected: []string{"closed"},
 		run: func(ctx context.Context, a *Attacker) error {
 			return a.parallel(ctx, a.size(1500, 20000), func(ctx context.Context) error {
 				conn, err := a.secure(ctx, anonymous, "h2")

@@ -17,7 +17,8 @@ const (
 
 // definition is a CustomResourceDefinition with a schema for spec.
 func definition(plural, kind, spec string) string {
-	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.attacks.example.com"},
+	return fmt.Sprintf(
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%[1]s.attacks.example.com"},
 "spec":{"group":"attacks.example.com","scope":"Namespaced","names":{"plural":%[1]q,"singular":%[3]q,"kind":%[2]q,"listKind":"%[2]sList"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":%[4]s}}}}]}}`,
 		plural, kind, strings.ToLower(kind), spec)
@@ -26,15 +27,19 @@ func definition(plural, kind, spec string) string {
 // costlyDefinitions makes, changes and deletes definitions with large schemas.
 func costlyDefinitions() Attack {
 	return Attack{
-		Name: "costly-definitions", About: "256 clients that send definitions of 3 000 properties with patterns, and of 500 CEL rules",
+		Name:  "costly-definitions",
+		About: "256 clients that send definitions of 3 000 properties with patterns, and of 500 CEL rules",
 		Short: refusedWithin, Full: 15 * time.Second, Refused: []string{"processor"}, Expected: []string{"429"},
 		run: func(ctx context.Context, a *Attacker) error {
 			var properties, rules strings.Builder
 			for i := range 3000 {
-				fmt.Fprintf(&properties, `,"p%d":{"type":"string","pattern":"^([a-z0-9]{1,60}[A-Z]{0,60}){1,4}%d$","maxLength":100}`, i, i)
+				fmt.Fprintf(&properties,
+					`,"p%d":{"type":"string","pattern":"^([a-z0-9]{1,60}[A-Z]{0,60}){1,4}%d$","maxLength":100}`, i, i)
 			}
 			for i := range 500 {
-				fmt.Fprintf(&rules, `,"r%d":{"type":"integer","x-kubernetes-validations":[{"rule":"self > %d && self * 3 < 100000 + %d"}]}`, i, i, i)
+				fmt.Fprintf(&rules,
+					`,"r%d":{"type":"integer","x-kubernetes-validations":[{"rule":"self > %d && self * 3 < 100000 + %d"}]}`, i, i,
+					i)
 			}
 			return repeat(ctx, a, manyClients, func(i int) request {
 				plural := fmt.Sprintf("costly%d", i%manyClients)
@@ -62,14 +67,18 @@ func costlyPatterns() Attack {
 			defer web.CloseIdleConnections()
 			if _, err := a.send(ctx, web, request{
 				http.MethodPost, definitionsPath, jsonMedia,
-				definition("patterns", "Pattern", `{"type":"object","properties":{"a":{"type":"string","pattern":`+fmt.Sprintf("%q", costlyPattern)+`}}}`),
+				definition("patterns", "Pattern",
+					`{"type":"object","properties":{"a":{"type":"string","pattern":`+fmt.Sprintf("%q", costlyPattern)+`}}}`),
 			}); err != nil {
 				return err
 			}
 			long := strings.Repeat("a", 2<<20)
 			return repeat(ctx, a, manyClients, func(i int) request {
-				return request{http.MethodPost, "/apis/attacks.example.com/v1/namespaces/default/patterns" + dryRun, jsonMedia, fmt.Sprintf(
-					`{"apiVersion":"attacks.example.com/v1","kind":"Pattern","metadata":{"generateName":"p-"},"spec":{"a":%q}}`, long[:len(long)>>(i%3*2)])}
+				return request{
+					http.MethodPost, "/apis/attacks.example.com/v1/namespaces/default/patterns" + dryRun, jsonMedia, fmt.Sprintf(
+						`{"apiVersion":"attacks.example.com/v1","kind":"Pattern",`+
+							`"metadata":{"generateName":"p-"},"spec":{"a":%q}}`, long[:len(long)>>(i%3*2)]),
+				}
 			})
 		},
 	}

@@ -38,7 +38,8 @@ func rapidReset(by credential) Attack {
 	return Attack{
 		Name: "rapid-reset-" + by.String(), About: "8 connections of HTTP/2, each request reset in the same packet",
 		OnConnections: true,
-		Short:         3 * time.Second, Full: 10 * time.Second, Refused: []string{"resets", "anonymous_requests"}, Expected: []string{"closed"},
+		Short:         3 * time.Second, Full: 10 * time.Second, Refused: []string{"resets", "anonymous_requests"},
+		Expected: []string{"closed"},
 		run: flood(by, floodConnections, func(r *raw) error {
 			for range 100 {
 				stream, err := r.get("/api/v1/configmaps")
@@ -101,7 +102,9 @@ func continuationFlood(by credential) Attack {
 					return err
 				}
 				defer r.close()
-				if err := r.fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.headers("GET", "/api")}); err != nil {
+				if err := r.fr.WriteHeaders(http2.HeadersFrameParam{
+					StreamID: 1, BlockFragment: r.headers("GET", "/api"),
+				}); err != nil {
 					return err
 				}
 				for {

@@ -23,7 +23,8 @@ func costlySelectors() Attack {
 			for i := range 49_900 {
 				fmt.Fprintf(&requirements, `,{"key":"l%d","operator":"Exists"}`, i)
 			}
-			body := `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"verb":"list","resource":"pods",` +
+			body := `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview",` +
+				`"spec":{"resourceAttributes":{"verb":"list","resource":"pods",` +
 				`"labelSelector":{"requirements":[` + requirements.String()[1:] + `]}}}}`
 			return repeat(ctx, a, 8, func(int) request {
 				return request{http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", jsonMedia, body}
@@ -35,7 +36,8 @@ func costlySelectors() Attack {
 // longOrders sends strategic merge patches whose lists of the order are longer than the lists.
 func longOrders() Attack {
 	return Attack{
-		Name: "long-orders", About: "8 clients that send strategic merge patches of 1.5 MB, whose lists of the order have three times the items",
+		Name:  "long-orders",
+		About: "8 clients that send strategic merge patches of 1.5 MB, whose lists of the order have three times the items",
 		Short: 6 * time.Second, Full: 15 * time.Second, Expected: []string{"413"},
 		run: func(ctx context.Context, a *Attacker) error {
 			web := a.web()
@@ -54,7 +56,8 @@ func longOrders() Attack {
 			for i := range items {
 				fmt.Fprintf(&list, `,{"name":"variable-%06d","value":"x"}`, 2*items+i)
 			}
-			body := `{"spec":{"containers":[{"name":"a","$setElementOrder/env":[` + order.String()[1:] + `],"env":[` + list.String()[1:] + `]}]}}`
+			body := `{"spec":{"containers":[{"name":"a","$setElementOrder/env":[` + order.String()[1:] + `],"env":[` +
+				list.String()[1:] + `]}]}}`
 			return repeat(ctx, a, 8, func(int) request {
 				return request{http.MethodPatch, podsPath + "/attacked" + dryRun, "application/strategic-merge-patch+json", body}
 			})
@@ -70,13 +73,16 @@ func burst() Attack {
 		run: func(ctx context.Context, a *Attacker) error {
 			web := a.web()
 			defer web.CloseIdleConnections()
-			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"burst-"},"data":{"a":%q}}`, strings.Repeat("x", 900_000))
+			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"burst-"},"data":{"a":%q}}`,
+				strings.Repeat("x", 900_000))
 			for ctx.Err() == nil {
 				const bodies = 48
 				all := make(chan error, bodies)
 				for range bodies {
 					go func() { // ends with its answer
-						_, err := a.send(context.WithoutCancel(ctx), web, request{http.MethodPost, configMaps + dryRun, jsonMedia, body})
+						_, err := a.send(context.WithoutCancel(ctx), web, request{
+							http.MethodPost, configMaps + dryRun, jsonMedia, body,
+						})
 						all <- err
 					}()
 				}

@@ -44,12 +44,14 @@ func (r Report) Row() string {
 	calm50, calm99 := worst(r.Calm)
 	p50, p99 := worst(r.Under)
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d)/float64(time.Millisecond)) }
-	return fmt.Sprintf("| %s | %s / %s | %s / %s | %d | %d | %d | %d | %+d %% | %s |", r.Attack.Name, ms(calm50), ms(calm99), ms(p50), ms(p99), len(r.Failed),
+	return fmt.Sprintf("| %s | %s / %s | %s / %s | %d | %d | %d | %d | %+d %% | %s |", r.Attack.Name, ms(calm50), ms(calm99),
+		ms(p50), ms(p99), len(r.Failed),
 		r.Before>>10, r.Peak>>10, r.After>>10, (r.After-r.Before)*100/r.Before, format(r.Counts))
 }
 
 // Header is what stands above the rows.
-const Header = `| attack | calm, p50 / p99, ms | attacked, p50 / p99, ms | failed | MB before | most | after | change | refused, by reason |
+const Header = `| attack | calm, p50 / p99, ms | attacked, p50 / p99,` +
+	` ms | failed | MB before | most | after | change | refused, by reason |
 |---|---|---|---|---|---|---|---|---|`
 
 func format(counts map[string]int) string {
@@ -70,7 +72,8 @@ func (r Report) String() string {
 		calm, under := r.Calm[what], r.Under[what]
 		fmt.Fprintf(&out, "  %-16s calm p50 %v p99 %v of %d; attacked p50 %v p99 %v max %v of %d\n", what,
 			calm.P50.Round(time.Microsecond*100), calm.P99.Round(time.Microsecond*100), calm.Count,
-			under.P50.Round(time.Microsecond*100), under.P99.Round(time.Microsecond*100), under.Max.Round(time.Millisecond), under.Count)
+			under.P50.Round(time.Microsecond*100), under.P99.Round(time.Microsecond*100), under.Max.Round(time.Millisecond),
+			under.Count)
 	}
 	fmt.Fprintf(&out, "  attackers: %s\n  refused: %s\n", format(r.Seen), format(r.Counts))
 	for i, f := range r.Failed {

@@ -53,6 +53,8 @@ func slowBodies() Attack {
 	return Attack{
 		Name: "slow-bodies", About: "2 000 connections of a client with a certificate, whose bodies come a byte in 2 s",
 		Short: 14 * time.Second, Full: 30 * time.Second, Refused: []string{"slow_body", "bodies"}, Expected: []string{"closed"},
-		run: trickle(identified, "POST "+configMaps+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n{", 300, 2000),
+		run: trickle(identified,
+			"POST "+configMaps+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 3000000\r\n\r\n{", 300,
+			2000),
 	}
 }

@@ -97,7 +97,10 @@ func (t *Target) fill(ctx context.Context) error {
 	err := make(definitionsPath, definition("looses", "Loose", `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`))
 	err = errors.Join(err, make(configMaps, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"attacked"}}`))
 	for i := range 500 {
-		err = errors.Join(err, make(configMaps, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"listed-%d"},"data":{"x":"%01000d"}}`, i, i)))
+		err = errors.Join(err,
+			make(configMaps,
+				fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"listed-%d"},"data":{"x":"%01000d"}}`,
+					i, i)))
 	}
 	return err
 }
@@ -117,8 +120,9 @@ func (t *Target) certify() error {
 		return err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "attacker", Organization: []string{"system:masters"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(time.Now().UnixNano()),
+		Subject:      pkix.Name{CommonName: "attacker", Organization: []string{"system:masters"}},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, ca.Leaf, key.Public(), ca.PrivateKey)
 	if err != nil {
@@ -134,8 +138,10 @@ func (t *Target) certify() error {
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(t.dir, "ca.crt"), raw, 0o600),
-		os.WriteFile(filepath.Join(t.dir, "attacker.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
-		os.WriteFile(filepath.Join(t.dir, "attacker.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), 0o600),
+		os.WriteFile(filepath.Join(t.dir, "attacker.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+			0o600),
+		os.WriteFile(filepath.Join(t.dir, "attacker.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+			0o600),
 	)
 }
 
@@ -146,7 +152,8 @@ func (t *Target) Refused(ctx context.Context) (map[string]int, error) {
 		return nil, fmt.Errorf("read the metrics: %s", answer)
 	}
 	out := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^gapless_refused_total\{reason="([^"]*)"\} (\S+)$`).FindAllSubmatch(answer.Body, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^gapless_refused_total\{reason="([^"]*)"\} (\S+)$`).FindAllSubmatch(answer.Body,
+		-1) {
 		n, err := strconv.ParseFloat(string(m[2]), 64)
 		if err != nil {
 			return nil, err

@@ -28,7 +28,8 @@ func patchAllocatedValues(after storage.After, before storage.Before)
 func normalizeClusterIPs(after storage.After, before storage.Before)
 
 //go:linkname makeAlloc k8s.io/kubernetes/pkg/registry/core/service/storage.makeAlloc
-func makeAlloc(family core.IPFamily, addresses map[core.IPFamily]ipallocator.Interface, ports portallocator.Interface) storage.Allocators
+func makeAlloc(family core.IPFamily, addresses map[core.IPFamily]ipallocator.Interface,
+	ports portallocator.Interface) storage.Allocators
 
 //go:linkname initIPFamilyFields k8s.io/kubernetes/pkg/registry/core/service/storage.(*Allocators).initIPFamilyFields
 func initIPFamilyFields(from *storage.Allocators, after storage.After, before storage.Before) error

@@ -32,7 +32,8 @@ func TestEscalationIsUpstreams(t *testing.T) {
 	rules := func() (all []rbacv1.PolicyRule) {
 		for range 1 + r.IntN(2) {
 			all = append(all, rbacv1.PolicyRule{
-				Verbs: []string{pick("get", "list", "*"), "watch"}, APIGroups: []string{pick("", "apps", "*")}, Resources: []string{pick("pods", "pods/log", "*/log", "*")},
+				Verbs: []string{pick("get", "list", "*"), "watch"}, APIGroups: []string{pick("", "apps", "*")},
+				Resources: []string{pick("pods", "pods/log", "*/log", "*")},
 			})
 		}
 		if r.IntN(2) == 0 {
@@ -60,15 +61,20 @@ func TestEscalationIsUpstreams(t *testing.T) {
 		}
 		for _, name := range []string{"a", "b"} {
 			meta := metav1.ObjectMeta{Name: name, Namespace: "n"}
-			subjects := []rbacv1.Subject{{Kind: pick("User", "Group"), Name: pick("u", "v"), APIGroup: rbacv1.GroupName}, {Kind: "ServiceAccount", Name: "s"}}
+			subjects := []rbacv1.Subject{
+				{Kind: pick("User", "Group"), Name: pick("u", "v"), APIGroup: rbacv1.GroupName},
+				{Kind: "ServiceAccount", Name: "s"},
+			}
 			roles = append(roles, &rbacv1.Role{ObjectMeta: meta, Rules: rules()})
 			bindings = append(bindings, &rbacv1.RoleBinding{
-				ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: pick("Role", "ClusterRole"), Name: name},
+				ObjectMeta: meta, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: pick("Role", "ClusterRole"), Name: name},
 			})
 			meta.Namespace = ""
 			clusterRoles = append(clusterRoles, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules()})
 			clusterBindings = append(clusterBindings, &rbacv1.ClusterRoleBinding{
-				ObjectMeta: meta, Subjects: subjects[:r.IntN(2)], RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+				ObjectMeta: meta, Subjects: subjects[:r.IntN(2)],
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 			})
 			tell("roles", "Role", roles[len(roles)-1])
 			tell("clusterroles", "ClusterRole", clusterRoles[len(clusterRoles)-1])
@@ -78,17 +84,23 @@ func TestEscalationIsUpstreams(t *testing.T) {
 		resolver, _ := registry.NewTestRuleResolver(roles, bindings, clusterRoles, clusterBindings)
 		who := &user.DefaultInfo{Name: pick("u", "v", "system:serviceaccount:n:s"), Groups: []string{pick("u", "w")}}
 		wanted := rules()
-		want := registry.ConfirmNoEscalation(request.WithNamespace(request.WithUser(context.Background(), who), "n"), resolver, wanted)
+		want := registry.ConfirmNoEscalation(request.WithNamespace(request.WithUser(context.Background(), who), "n"), resolver,
+			wanted)
 
-		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "n"}, Rules: wanted})
+		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rbacv1.Role{
+			ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "n"}, Rules: wanted,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := admission.NewAttributesRecord(&unstructured.Unstructured{Object: tree}, nil, rbacv1.SchemeGroupVersion.WithKind("Role"), "n", "r",
+		a := admission.NewAttributesRecord(&unstructured.Unstructured{Object: tree}, nil,
+			rbacv1.SchemeGroupVersion.WithKind("Role"), "n", "r",
 			rbacv1.SchemeGroupVersion.WithResource("roles"), "", admission.Create, &metav1.CreateOptions{}, false, who)
 		got := rbac.Escalation{Of: ours, Authorizer: auth.MastersOnly{}}.Validate(t.Context(), a)
-		if (got == nil) != (want == nil) || got != nil && strings.TrimPrefix(got.Error(), `roles.rbac.authorization.k8s.io "r" is forbidden: `) != want.Error() {
-			t.Fatalf("%v wants %v, and has\n%v\n%v\n%v\n%v\ngot  %v\nwant %v", who, wanted, roles, clusterRoles, bindings, clusterBindings, got, want)
+		if (got == nil) != (want == nil) ||
+			got != nil && strings.TrimPrefix(got.Error(), `roles.rbac.authorization.k8s.io "r" is forbidden: `) != want.Error() {
+			t.Fatalf("%v wants %v, and has\n%v\n%v\n%v\n%v\ngot  %v\nwant %v",
+				who, wanted, roles, clusterRoles, bindings, clusterBindings, got, want)
 		}
 	}
 }

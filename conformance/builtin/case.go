@@ -229,7 +229,8 @@ func otherTexts(leaf string, depth Depth) []any {
 		all = append(all, "10.9.9.9", "fd00::9", "127.0.0.1", "010.0.0.1", "::ffff:1.2.3.4", "2001:DB8::1", "fe80:0::9")
 	}
 	if _, _, err := net.ParseCIDR(leaf); err == nil {
-		all = append(all, "10.0.0.0/8", "fd00::/64", "10.0.0.1/8", "010.0.0.0/8", "10.0.0.0/08", "::ffff:10.0.0.0/104", "2001:DB8::/32")
+		all = append(all, "10.0.0.0/8", "fd00::/64", "10.0.0.1/8", "010.0.0.0/8", "10.0.0.0/08", "::ffff:10.0.0.0/104",
+			"2001:DB8::/32")
 	}
 	for _, values := range enumerations() {
 		if !slices.Contains(values, leaf) {

@@ -148,7 +148,9 @@ func (c *columnsRun) bookmark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := wire.ParseObject([]byte(`{"kind":"`+c.resource.Kind+`","apiVersion":"`+c.resource.APIVersion()+`","metadata":{"resourceVersion":"7"}}`), c.resource.Fields)
+	ours, err := wire.ParseObject(
+		[]byte(`{"kind":"`+c.resource.Kind+`","apiVersion":"`+c.resource.APIVersion()+`","metadata":{"resourceVersion":"7"}}`),
+		c.resource.Fields)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,9 @@ func TestDiscoveryIsUpstreams(t *testing.T) {
 	var theirGroups, theirs []string
 	theirs = append(theirs, resourcesOf(t, "v1", without)...)
 	for _, g := range groups.Groups {
-		g.Versions = slices.DeleteFunc(g.Versions, func(v metav1.GroupVersionForDiscovery) bool { return !stable.MatchString(v.Version) })
+		g.Versions = slices.DeleteFunc(g.Versions, func(v metav1.GroupVersionForDiscovery) bool {
+			return !stable.MatchString(v.Version)
+		})
 		if len(g.Versions) == 0 || without(g.Name) {
 			continue
 		}

@@ -95,7 +95,8 @@ func otherWarnings(theirs, ours []string) []cause {
 		}
 		return all
 	}
-	all := append(without(causes(theirs), causes(ours), "only upstream: "), without(causes(ours), causes(theirs), "only gapless: ")...)
+	all := append(without(causes(theirs), causes(ours), "only upstream: "),
+		without(causes(ours), causes(theirs), "only gapless: ")...)
 	if len(all) == 0 {
 		return []cause{{"", "another order, or another position"}}
 	}

@@ -34,13 +34,31 @@ func TestCompareFindsEachClassOfDifference(t *testing.T) {
 	}{
 		{"nothing", took(ports(1.0)), took(ports(1.0)), nil},
 		{"a value", took(ports(1.0)), took(ports(2.0)), []string{"K | create | different | spec.ports[*].port | another value"}},
-		{"a member too few", took(map[string]any{"a": 1.0}), took(map[string]any{}), []string{"K | create | different | a | only upstream"}},
-		{"a member too many", took(map[string]any{}), took(map[string]any{"a": 1.0}), []string{"K | create | different | a | only gapless"}},
-		{"stricter", took(ports(1.0)), refused(invalid), []string{"K | create | stricter | spec.ports[*].port | FieldValueInvalid"}},
+		{
+			"a member too few", took(map[string]any{"a": 1.0}), took(map[string]any{}),
+			[]string{"K | create | different | a | only upstream"},
+		},
+		{
+			"a member too many", took(map[string]any{}), took(map[string]any{"a": 1.0}),
+			[]string{"K | create | different | a | only gapless"},
+		},
+		{
+			"stricter", took(ports(1.0)), refused(invalid),
+			[]string{"K | create | stricter | spec.ports[*].port | FieldValueInvalid"},
+		},
 		{"looser", refused(invalid), took(ports(1.0)), []string{"K | create | looser | spec.ports[*].port | FieldValueInvalid"}},
-		{"causes", refused(invalid, required), refused(required), []string{"K | create | causes | spec.ports[*].port | only upstream: FieldValueInvalid"}},
-		{"a warning", warned("spec.ports[0]: x"), warned(), []string{"K | create | warnings |  | only upstream: spec.ports[*]: x"}},
-		{"warnings in another order", warned("x", "y"), warned("y", "x"), []string{"K | create | warnings |  | another order, or another position"}},
+		{
+			"causes", refused(invalid, required), refused(required),
+			[]string{"K | create | causes | spec.ports[*].port | only upstream: FieldValueInvalid"},
+		},
+		{
+			"a warning", warned("spec.ports[0]: x"), warned(),
+			[]string{"K | create | warnings |  | only upstream: spec.ports[*]: x"},
+		},
+		{
+			"warnings in another order", warned("x", "y"), warned("y", "x"),
+			[]string{"K | create | warnings |  | another order, or another position"},
+		},
 		{"the same causes", refused(invalid, required), refused(required, invalid), nil},
 	}
 	for _, test := range tests {

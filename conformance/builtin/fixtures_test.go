@@ -23,7 +23,8 @@ const (
 )
 
 var (
-	seed    = flag.Int64("seed", defaultSeed, "of the random objects; with another one, new findings are printed and are no failures")
+	seed = flag.Int64("seed",
+		defaultSeed, "of the random objects; with another one, new findings are printed and are no failures")
 	objects = flag.Int("objects", defaultObjects, "random objects of each kind; as -seed")
 )
 
@@ -122,7 +123,8 @@ func (s suite) random(t *testing.T, g *builtin.Gapless, to builtin.Target) {
 	}
 	kind := builtin.KindOf(to.Resource)
 	for _, c := range cases {
-		s.report.judge(t, builtin.Finding{Kind: kind, Write: builtin.Decode}, c, s.upstream.Decode(to, c.Body), g.Decode(to, c.Body))
+		s.report.judge(t, builtin.Finding{Kind: kind, Write: builtin.Decode}, c, s.upstream.Decode(to, c.Body),
+			g.Decode(to, c.Body))
 		s.report.judge(t, builtin.Finding{Kind: kind, Write: builtin.Random}, c,
 			s.upstream.Create(t.Context(), to, c.Body), g.Create(t.Context(), to, c.Body))
 	}

@@ -63,7 +63,9 @@ func upstreamVersion3(t *testing.T) map[string]definition {
 func generatedDefinitions(t *testing.T) map[string]definition {
 	t.Helper()
 	defs := map[string]definition{}
-	for name, def := range kubeopenapi.GetOpenAPIDefinitions(func(path string) spec.Ref { return spec.MustCreateRef("#/components/schemas/" + path) }) {
+	for name, def := range kubeopenapi.GetOpenAPIDefinitions(func(path string) spec.Ref {
+		return spec.MustCreateRef("#/components/schemas/" + path)
+	}) {
 		text, err := json.Marshal(def.Schema)
 		if err != nil {
 			t.Fatal(err)
@@ -318,7 +320,8 @@ type goField struct {
 
 // sharedTypes are those that no kind has.
 var sharedTypes = []reflect.Type{
-	reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.WatchEvent](), reflect.TypeFor[metav1.Patch](),
+	reflect.TypeFor[metav1.Status](), reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.WatchEvent](),
+	reflect.TypeFor[metav1.Patch](),
 	reflect.TypeFor[metav1.APIVersions](), reflect.TypeFor[metav1.APIGroupList](), reflect.TypeFor[metav1.APIResourceList](),
 	reflect.TypeFor[metav1.ListMeta](), reflect.TypeFor[version.Info](), reflect.TypeFor[autoscalingv1.Scale](),
 }

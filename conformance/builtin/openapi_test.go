@@ -71,7 +71,9 @@ func TestMarkersAreUpstreams(t *testing.T) {
 		maps.Copy(ours, schemasOf(doc))
 	}
 	types := goTypes()
-	lines := []string{"# What the Go comments of Kubernetes 1.37 say about its types: see markers.go. Written by conformance/builtin."}
+	lines := []string{
+		"# What the Go comments of Kubernetes 1.37 say about its types: see markers.go. Written by conformance/builtin.",
+	}
 	for _, name := range slices.Sorted(maps.Keys(ours)) {
 		_, written := types[name] // by hand: other lists have no Go type in this module
 		if of, isList := strings.CutSuffix(name, "List"); theirs[name] != nil && (written || !isList || ours[of] == nil) {

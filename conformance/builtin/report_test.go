@@ -46,7 +46,8 @@ func (r *report) judge(t *testing.T, of builtin.Finding, c builtin.Case, upstrea
 	}
 	for _, f := range found {
 		if _, has := r.examples[f]; !has {
-			r.examples[f] = fmt.Sprintf("%s\n  upstream: %s\n  gapless:  %s", c.What, said(upstream, f.Field), said(gapless, f.Field))
+			r.examples[f] = fmt.Sprintf("%s\n  upstream: %s\n  gapless:  %s",
+				c.What, said(upstream, f.Field), said(gapless, f.Field))
 		}
 	}
 }
@@ -102,7 +103,9 @@ func (r *report) found() map[builtin.Finding]bool {
 func (r *report) figures(known builtin.Table) string {
 	classes := []builtin.Class{builtin.Stricter, builtin.Different, builtin.Warnings, builtin.Looser, builtin.Causes}
 	var b strings.Builder
-	b.WriteString("| kind | writes | agree | stricter | different | warnings | looser | other causes | of these stay |\n|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString(
+		"| kind | writes | agree | stricter | different | warnings | looser | other causes | of these stay " +
+			"|\n|---|---|---|---|---|---|---|---|---|\n")
 	var total [8]int
 	for _, kind := range slices.Sorted(maps.Keys(r.objects)) {
 		row := [8]int{r.objects[kind], r.agree[kind]}

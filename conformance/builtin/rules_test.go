@@ -34,7 +34,9 @@ func TestRulesAreUpstreams(t *testing.T) {
 		return all
 	}
 	verbs, groups := []string{"get", "list", "*"}, []string{"", "apps", "*"}
-	resources := []string{"pods", "pods/log", "*/log", "*/scale", "deployments", "deployments/scale", "*", "a/b/c", "/", "log", "*/"}
+	resources := []string{
+		"pods", "pods/log", "*/log", "*/scale", "deployments", "deployments/scale", "*", "a/b/c", "/", "log", "*/",
+	}
 	names, paths := []string{"a", "b"}, []string{"/x", "/x/*", "/*", "*", "/x/y", "/x**", ""}
 	random := func() (all []rbacv1.PolicyRule) {
 		for range 1 + r.IntN(3) {

@@ -162,7 +162,8 @@ func kindsOfUpstream() map[string]kindOfUpstream {
 	add("ipaddresses.networking.k8s.io", ipaddress.Strategy, nil)
 	add("clustertrustbundles.certificates.k8s.io", clustertrustbundle.Strategy, nil)
 	signed := podcertificaterequest.NewStrategy()
-	add("podcertificaterequests.certificates.k8s.io", signed, podcertificaterequest.NewStatusStrategy(signed, allowed{}, clock.RealClock{}))
+	add("podcertificaterequests.certificates.k8s.io",
+		signed, podcertificaterequest.NewStatusStrategy(signed, allowed{}, clock.RealClock{}))
 	add("deviceclasses.resource.k8s.io", deviceclass.Strategy, nil)
 	add("devicetaintrules.resource.k8s.io", devicetaintrule.Strategy, devicetaintrule.StatusStrategy)
 	claims := resourceclaim.NewStrategy(administrated{}, allowed{})

@@ -311,7 +311,8 @@ func (s suite) changes(t *testing.T, o stored, cases []builtin.Case) {
 	for _, c := range cases {
 		c.What = o.target.Name + ": " + c.What
 		s.report.judge(t, of, c,
-			s.upstream.Update(t.Context(), o.target, o.upstream, c.Body), o.registry.Update(t.Context(), o.target, o.gapless, c.Body))
+			s.upstream.Update(t.Context(), o.target, o.upstream, c.Body),
+			o.registry.Update(t.Context(), o.target, o.gapless, c.Body))
 	}
 }
 
@@ -341,7 +342,9 @@ func removeGenerated(r *kinds.Resource, o map[string]any) map[string]any {
 	template, _ := spec["template"].(map[string]any)
 	for _, of := range []map[string]any{metadata, template["metadata"].(map[string]any)} {
 		labels, _ := of["labels"].(map[string]any)
-		for _, name := range []string{"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"} {
+		for _, name := range []string{
+			"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
+		} {
 			delete(labels, name)
 		}
 	}

@@ -34,7 +34,9 @@ func lines(all []builtin.Finding) []string {
 // TestTableIsEnforcedInBothDirections: a finding that is not in the table is missing, one
 // of a kind that was played and is not found is stale, and -update mends both.
 func TestTableIsEnforcedInBothDirections(t *testing.T) {
-	meant := builtin.Finding{Kind: "Pod", Write: builtin.Update, Class: builtin.Stricter, Field: "spec.b", Why: "FieldValueForbidden"}
+	meant := builtin.Finding{
+		Kind: "Pod", Write: builtin.Update, Class: builtin.Stricter, Field: "spec.b", Why: "FieldValueForbidden",
+	}
 	fresh := builtin.Finding{Kind: "Pod", Write: builtin.Create, Class: builtin.Looser, Field: "spec.d", Why: "FieldValueInvalid"}
 	found := map[builtin.Finding]bool{meant: true, fresh: true}
 	played := map[string]bool{"Pod": true}
@@ -42,7 +44,8 @@ func TestTableIsEnforcedInBothDirections(t *testing.T) {
 	if diff := cmp.Diff([]string{fresh.String()}, lines(table.Missing(found))); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"Pod | create | looser | spec.a | FieldValueInvalid"}, lines(table.Stale(found, played))); diff != "" {
+	if diff := cmp.Diff([]string{"Pod | create | looser | spec.a | FieldValueInvalid"},
+		lines(table.Stale(found, played))); diff != "" {
 		t.Errorf("stale (-want +got):\n%s", diff)
 	}
 	next := parse(t, table.With(found, played).String())

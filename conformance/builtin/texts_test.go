@@ -26,12 +26,14 @@ func TestTextsOfAdmissionKindsAreUpstreams(t *testing.T) {
 		skip := func(path string) bool { return generated(path) || path == "metadata" }
 		for _, c := range slices.Concat(builtin.Mutate(object(t, m.Body), builtin.Full, skip), broken(t, m)) {
 			theirs, ours := upstream.Create(t.Context(), m.Target, c.Body), gapless.Create(t.Context(), m.Target, c.Body)
-			if theirs.Status == nil || ours.Status == nil || theirs.Status.Code != http.StatusUnprocessableEntity || ours.Status.Code != http.StatusUnprocessableEntity {
+			if theirs.Status == nil || ours.Status == nil || theirs.Status.Code != http.StatusUnprocessableEntity ||
+				ours.Status.Code != http.StatusUnprocessableEntity {
 				continue // TestKindsAgreeWithUpstream compares these; the decoder is not upstream's whole one
 			}
 			compared++
 			if theirs.Status.Message != ours.Status.Message {
-				t.Errorf("%s %s, %s:\nupstream %s\ngapless  %s", m.Target.Resource.Kind, m.Name, c.What, theirs.Status.Message, ours.Status.Message)
+				t.Errorf("%s %s, %s:\nupstream %s\ngapless  %s",
+					m.Target.Resource.Kind, m.Name, c.What, theirs.Status.Message, ours.Status.Message)
 			}
 		}
 	}
@@ -46,7 +48,10 @@ func TestTextsOfAdmissionKindsAreUpstreams(t *testing.T) {
 func broken(t *testing.T, m builtin.Manifest) []builtin.Case {
 	t.Helper()
 	var all []builtin.Case
-	for _, text := range []string{"1", "object.", "nonsense + 1", "variables.nowhere", "params.a == 1", "\"a\n b\" + ", "'\u00e9' + und", "string(variables)", "Object{}", "[JSONPatch{}]", "authorizer", "null"} {
+	for _, text := range []string{
+		"1", "object.", "nonsense + 1", "variables.nowhere", "params.a == 1", "\"a\n b\" + ", "'\u00e9' + und",
+		"string(variables)", "Object{}", "[JSONPatch{}]", "authorizer", "null",
+	} {
 		o := object(t, m.Body)
 		if replaceExpressions(o, text) > 0 {
 			all = append(all, builtin.Case{What: "expressions are " + text, Body: body(t, o)})

@@ -120,7 +120,8 @@ func (u Upstream) Decode(t Target, body []byte) Verdict {
 // fields.
 func (u Upstream) Strictly(t Target, body []byte) error {
 	kind := u.kinds[t.Resource.GR().String()]
-	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, kind.scheme, kind.scheme, json.SerializerOptions{Strict: true})
+	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, kind.scheme, kind.scheme,
+		json.SerializerOptions{Strict: true})
 	gvk := t.Resource.GVK()
 	_, _, err := strict.Decode(body, &gvk, nil)
 	return err

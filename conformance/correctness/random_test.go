@@ -48,7 +48,8 @@ func TestRandomHistoriesMatchUpstreamsModel(t *testing.T) {
 			j := judgeOf(t, &r.history)
 			j.all(t, &r.history)
 			r.historyReads += r.storage.Server().HistoryReads()
-			t.Logf("%d compactions, the store was opened again %d times, %d reads of history", r.compactions, r.restarts, r.historyReads)
+			t.Logf("%d compactions, the store was opened again %d times, %d reads of history",
+				r.compactions, r.restarts, r.historyReads)
 			if r.restarts == 0 || r.historyReads == 0 { // how many depends on the machine
 				t.Error("too few restarts, or reads of history")
 			}
@@ -147,10 +148,13 @@ func (j judge) all(t *testing.T, h *history) {
 	}
 	for _, e := range h.expired {
 		if !h.superseded(e.asked, e.marked) {
-			t.Errorf("410 for resourceVersion %d, but no pod was superseded between it and %d, up to which history is compacted", e.asked, e.marked)
+			t.Errorf("410 for resourceVersion %d, but no pod was superseded between it and %d, up to which history is compacted",
+				e.asked, e.marked)
 		}
 	}
-	t.Logf("%d writes; reads %v; %d watches with %d events; %d chains of watches, %d of them resumed, %d caught up at the end; %d times 410; %d cut by a restart",
+	t.Logf(
+		"%d writes; reads %v; %d watches with %d events; %d chains of watches, %d of them resumed, %d caught up at the end; %d "+
+			"times 410; %d cut by a restart",
 		len(h.writes), kinds, len(h.streams), events, len(h.chains), resumed, caughtUp, len(h.expired), h.cut)
 	if caughtUp != watchers || resumed == 0 || len(h.expired) == 0 || len(kinds) < 7 {
 		t.Errorf("the run has not covered everything: %d of %d watchers at the end, %d resumed, %d times 410, %d kinds of reads",
@@ -255,7 +259,9 @@ func refuteAll(t *testing.T, j judge, h *history, d dice) {
 	}
 	for _, op := range h.streams {
 		for name, changed := range changedStreams(op, d) {
-			expect(name, j.watch(correctness.WatchOperation{Request: op.Request, Response: correctness.WatchResponse{Events: changed}}), op.Request)
+			expect(name,
+				j.watch(correctness.WatchOperation{Request: op.Request, Response: correctness.WatchResponse{Events: changed}}),
+				op.Request)
 		}
 	}
 	for _, r := range h.reads {

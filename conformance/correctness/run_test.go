@@ -132,7 +132,8 @@ func (r *run) write(ctx context.Context, d dice) error {
 	case 1, 2:
 		op.Request.Op = correctness.OpDelete
 		op.Request.Delete.Preconditions = r.condition(ctx, d, key)
-		err = r.storage.Delete(ctx, key, out, op.Request.Delete.Preconditions, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{})
+		err = r.storage.Delete(ctx, key, out, op.Request.Delete.Preconditions, storage.ValidateAllObjectFunc, nil,
+			storage.DeleteOptions{})
 	case 3, 4:
 		op.Request.Op = correctness.OpCreate
 		pod := &example.Pod{
@@ -194,7 +195,9 @@ func (r *run) writeOther(ctx context.Context) error {
 	}
 	rv := strconv.FormatInt(revision, 10)
 	pod := &example.Pod{Name: rv}
-	op.Request = correctness.Request{Op: correctness.OpCreate, Key: "/others/" + rv, Create: correctness.CreateRequest{Object: pod.DeepCopy()}}
+	op.Request = correctness.Request{
+		Op: correctness.OpCreate, Key: "/others/" + rv, Create: correctness.CreateRequest{Object: pod.DeepCopy()},
+	}
 	pod.ResourceVersion = rv
 	op.Response.Object, op.End = pod, time.Now()
 	return r.acknowledge(op, rv)

@@ -23,12 +23,16 @@ func TestFullDiskOfTheAuditLogLosesOnlyWhatIsCounted(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			disk, dir := smallDisk(t), t.TempDir()
-			rules, log, ballast := filepath.Join(dir, "policy.yaml"), filepath.Join(disk, "audit.log"), filepath.Join(disk, "ballast")
-			const policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: Request, verbs: [create], resources: [{resources: [configmaps]}]}\n"
+			rules, log, ballast := filepath.Join(dir, "policy.yaml"), filepath.Join(disk, "audit.log"), filepath.Join(disk,
+				"ballast")
+			const policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: Request, verbs: [create], resources: " +
+				"[{resources: [configmaps]}]}\n"
 			if err := os.WriteFile(rules, []byte(policy), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := newSite(t, program.Config{Flags: []string{"--audit-policy-file", rules, "--audit-log-path", log, "--audit-log-mode", mode}})
+			s := newSite(t, program.Config{
+				Flags: []string{"--audit-policy-file", rules, "--audit-log-path", log, "--audit-log-mode", mode},
+			})
 			s.until("events are lost", func() bool {
 				fill(t, ballast)
 				a := s.write()

@@ -78,7 +78,8 @@ func (r Report) String() string {
 %d watch events, %d gaps (410); %d lists compared with the events, %d not comparable; %d gets
 %d operations in %d histories checked for linearizability, %d undecided
 %d violations`,
-		r.Kills, r.EarlyKills, r.Shortages, r.Took.Round(time.Second), r.Checks, r.Attempts, r.Acknowledged, r.Refused, r.Unsent, r.Unknown,
+		r.Kills, r.EarlyKills, r.Shortages, r.Took.Round(time.Second), r.Checks, r.Attempts, r.Acknowledged, r.Refused, r.Unsent,
+		r.Unknown,
 		r.Events, r.Gaps, r.Lists, r.ListsSkipped, r.Gets, r.Operations, r.Histories, r.Undecided, r.Violations)
 }
 
@@ -253,7 +254,8 @@ func (r *run) linear(ctx context.Context) error {
 		r.report.Undecided++
 		return r.save(h)
 	case porcupine.Illegal:
-		r.record.Violation("a history of %d operations is not linearizable; check it again with: go run ./cmd/crash -replay %s", len(h.Ops), r.history())
+		r.record.Violation("a history of %d operations is not linearizable; check it again with: go run ./cmd/crash -replay %s",
+			len(h.Ops), r.history())
 		return r.save(h)
 	}
 	return nil

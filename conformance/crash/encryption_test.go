@@ -45,11 +45,15 @@ type vault struct {
 func TestKillsDuringRotationLeaveEverythingReadable(t *testing.T) {
 	dir := t.TempDir()
 	t.Logf("seed %d", *seed)
-	v := &vault{t: t, random: rand.New(rand.NewPCG(*seed, 1)), file: filepath.Join(dir, "encryption.yaml"), keys: []int{1}, has: map[string]string{}}
+	v := &vault{
+		t: t, random: rand.New(rand.NewPCG(*seed, 1)), file: filepath.Join(dir, "encryption.yaml"), keys: []int{1},
+		has: map[string]string{},
+	}
 	v.configure(v.keys)
 	data := filepath.Join(dir, "data")
 	server, err := program.New(program.Config{Path: built, Dir: dir, DataDir: data, Flags: []string{
-		"--encryption-provider-config", v.file, "--encryption-provider-config-automatic-reload", "--history", "2s", "--log-level", "warn", "--bootstrap", "none",
+		"--encryption-provider-config", v.file, "--encryption-provider-config-automatic-reload", "--history", "2s", "--log-level",
+		"warn", "--bootstrap", "none",
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +198,8 @@ func (v *vault) replace(keys []int, ended <-chan struct{}) bool {
 // configure writes the configuration with these keys. Every other key is of another provider.
 func (v *vault) configure(keys []int) {
 	v.t.Helper()
-	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n  providers:\n"
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: " +
+		"[secrets]\n  providers:\n"
 	for _, key := range keys {
 		secret := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%032d", key))
 		text += fmt.Sprintf("  - %s: {keys: [{name: key%d, secret: %s}]}\n", []string{"aesgcm", "secretbox"}[key%2], key, secret)

@@ -33,7 +33,9 @@ const faults = `[
 func TestFaultsAndRestartsDuringAShortageLoseNothing(t *testing.T) {
 	disk := smallDisk(t)
 	ballast := filepath.Join(disk, "ballast")
-	s := newSite(t, program.Config{DataDir: filepath.Join(disk, "data"), Flags: []string{"--enable-faults", "--faults-seed", "1"}})
+	s := newSite(t, program.Config{
+		DataDir: filepath.Join(disk, "data"), Flags: []string{"--enable-faults", "--faults-seed", "1"},
+	})
 	w := &writers{site: s, outcomes: map[string]outcome{}}
 	for round := range 3 {
 		w.during(func() {
@@ -116,7 +118,8 @@ func (w *writers) write(ctx context.Context, c *program.Client) {
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a server without handles accepts no connection
 	defer cancel()
-	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"x":%q}}`, name, strings.Repeat("x", 16<<10))
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"x":%q}}`,
+		name, strings.Repeat("x", 16<<10))
 	a := c.Do(ctx, http.MethodPost, configMaps, []byte(body))
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,7 +40,8 @@ type site struct {
 func newSite(t *testing.T, cfg program.Config) *site {
 	t.Helper()
 	cfg.Path, cfg.Dir = built, t.TempDir()
-	cfg.Flags = append(cfg.Flags, "--history-bytes", "8Mi", "--log-level", "warn", "--bootstrap", "none") // the site knows of every write
+	// the site knows of every write
+	cfg.Flags = append(cfg.Flags, "--history-bytes", "8Mi", "--log-level", "warn", "--bootstrap", "none")
 	server, err := program.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,8 @@ func newSite(t *testing.T, cfg program.Config) *site {
 	s := &site{t: t, server: server}
 	s.c = s.client(program.HTTP1)
 	var answer program.Answer
-	if s.stream, answer = s.client(program.HTTP2).Watch(context.WithoutCancel(t.Context()), configMaps+"?watch=1&resourceVersion="+s.current()); s.stream == nil {
+	if s.stream, answer = s.client(program.HTTP2).Watch(context.WithoutCancel(t.Context()),
+		configMaps+"?watch=1&resourceVersion="+s.current()); s.stream == nil {
 		t.Fatal(answer)
 	}
 	t.Cleanup(s.stream.Close)
@@ -103,7 +105,8 @@ func (s *site) get(path string) program.Answer {
 func (s *site) write() program.Answer {
 	s.n++
 	name := fmt.Sprintf("n%05d", s.n)
-	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"x":%q}}`, name, strings.Repeat("x", 16<<10))
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"x":%q}}`,
+		name, strings.Repeat("x", 16<<10))
 	a := s.c.Do(s.t.Context(), http.MethodPost, configMaps, []byte(body))
 	if a.Code == http.StatusCreated {
 		s.acked = append(s.acked, name)
@@ -144,7 +147,8 @@ func (s *site) refused(writes int) bool {
 // mustBeRefusal checks that a refused write says 503, and why.
 func (s *site) mustBeRefusal(a program.Answer) {
 	s.t.Helper()
-	if status := a.Status(); !s.wrong && (a.Code != http.StatusServiceUnavailable || status.Reason != "ServiceUnavailable" || status.Message == "") {
+	if status := a.Status(); !s.wrong &&
+		(a.Code != http.StatusServiceUnavailable || status.Reason != "ServiceUnavailable" || status.Message == "") {
 		s.wrong = true
 		s.t.Errorf("a refused write is answered with %s, want 503 ServiceUnavailable and why", a)
 	}

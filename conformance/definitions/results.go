@@ -113,7 +113,9 @@ func writeList(file string, failed []string, listed map[string]string) error {
 		by[reason] = append(by[reason], name)
 	}
 	var b strings.Builder
-	b.WriteString("# What fails of upstream's tests of custom resources, and why. `go test -update` removes what\n# passes, and adds what fails as \"unexplained\" until the reason is added.\n")
+	b.WriteString(
+		"# What fails of upstream's tests of custom resources, and why. `go test -update` removes what\n# passes, and adds " +
+			"what fails as \"unexplained\" until the reason is added.\n")
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
 		fmt.Fprintf(&b, "\n%s\n", reason)
 		for _, name := range by[reason] {

@@ -34,7 +34,8 @@ func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := filepath.Join(strings.TrimSpace(run(t, "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/apiextensions-apiserver")), "test", "integration")
+	from := filepath.Join(strings.TrimSpace(run(t, "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/apiextensions-apiserver")),
+		"test", "integration")
 	overlaid, err := overlay(t.TempDir(), root, from)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,8 @@ func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 					t.Parallel()
 					one := alone(t, program, dir, name, gapless, etcd)
 					if wait := one.surprises(listed); len(wait) > 0 && !*update {
-						t.Logf("it runs again, since some wait no longer than upstream's machines need:\n%s\n%s", strings.Join(wait, "\n"), tail(one.said, 3000))
+						t.Logf("it runs again, since some wait no longer than upstream's machines need:\n%s\n%s",
+							strings.Join(wait, "\n"), tail(one.said, 3000))
 						one = alone(t, program, dir, name, gapless, etcd)
 					}
 					all.add(one)
@@ -91,7 +93,8 @@ func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 		t.Errorf("was skipped: %s", name)
 	}
 	expected := len(failed) - len(all.surprises(listed))
-	t.Logf("%d passed, %d skipped, %d expected failures, %d other failures", len(passed), len(skipped), expected, len(failed)-expected)
+	t.Logf("%d passed, %d skipped, %d expected failures, %d other failures",
+		len(passed), len(skipped), expected, len(failed)-expected)
 }
 
 // refuseEtcd returns the URL of a server that answers etcd's clients with an error, since they

@@ -57,7 +57,10 @@ func auditSteps() []struct{ method, path, content, body string } {
 		{"PUT", foos + "/a/status", inJSON, `{` + foo + `,"metadata":{"name":"a"},"status":{"phase":"x"}}`},
 		{"PATCH", foos + "/a", "application/merge-patch+json", `{"spec":{"color":"blue"}}`},
 		{"PATCH", foos + "/a", "application/json-patch+json", `[{"op":"test","path":"/spec/color","value":"green"}]`},
-		{"PATCH", foos + "/a?fieldManager=m", "application/apply-patch+yaml", "apiVersion: audit.example.com/v1\nkind: Foo\nspec: {text: t}\n"},
+		{
+			"PATCH", foos + "/a?fieldManager=m", "application/apply-patch+yaml",
+			"apiVersion: audit.example.com/v1\nkind: Foo\nspec: {text: t}\n",
+		},
 		{"GET", foos + "?watch=1&timeoutSeconds=1&resourceVersion=0", "", ""},
 		{"GET", foos + "?watch=1&resourceVersion=x", "", ""},
 		{"DELETE", foos + "/a", inJSON, `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`},
@@ -98,7 +101,8 @@ func TestAuditEventsAreUpstreams(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, step := range auditSteps() {
-			req, err := http.NewRequestWithContext(t.Context(), step.method, server.Target().URL+step.path, strings.NewReader(step.body))
+			req, err := http.NewRequestWithContext(t.Context(), step.method, server.Target().URL+step.path,
+				strings.NewReader(step.body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -167,7 +167,8 @@ func askWhileEdited(t *testing.T, server play.Server, group string) map[int]int 
 		patch(t, server, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos."+group, body)
 		for range asked {
 			for _, query := range []string{"", "?watch=1&timeoutSeconds=-1"} {
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.Target().URL+"/apis/"+group+"/v1/foos"+query, http.NoBody)
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+					server.Target().URL+"/apis/"+group+"/v1/foos"+query, http.NoBody)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -235,7 +236,8 @@ func readLate(ctx context.Context, server play.Server, objects, bytesEach int) (
 	defer cancel()
 	to := server.Target()
 	const path = "/apis/slow.example.com/v1/namespaces/n/foos"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, to.URL+path+"?watch=1&resourceVersion=0&timeoutSeconds=45", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, to.URL+path+"?watch=1&resourceVersion=0&timeoutSeconds=45",
+		http.NoBody)
 	if err != nil {
 		return 0, err
 	}
@@ -323,7 +325,8 @@ func writeVersions(t *testing.T, server play.Server) []string {
 	t.Helper()
 	const path = "/apis/exact.example.com/v1/namespaces/n/foos"
 	if err := post(t.Context(), server.Target(), path, map[string]any{
-		"apiVersion": "exact.example.com/v1", "kind": "Foo", "metadata": map[string]any{"name": "f1"}, "spec": map[string]any{"size": 0},
+		"apiVersion": "exact.example.com/v1", "kind": "Foo", "metadata": map[string]any{"name": "f1"},
+		"spec": map[string]any{"size": 0},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ var examples = map[string]string{
 {"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},
 {"name":"v1","served":true,"storage":true,
 "subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas"}},
-"schema":{"openAPIV3Schema":{"type":"object","description":"A foo.","properties":{"spec":{"type":"object","required":["a","b"],"properties":{
+"schema":{"openAPIV3Schema":{"type":"object","description":"A foo.","properties":{"spec":{"type":"object","required":["a","b"],` +
+		`"properties":{
 "a":{"type":"string","nullable":true},"b":{"type":"number","minimum":0.5},"c":{"x-kubernetes-int-or-string":true},
 "pod":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"spec":{"type":"object"}}},
 "any":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true},
@@ -42,11 +43,14 @@ var examples = map[string]string{
 "list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],"items":{"type":"object","required":["name"],
 "properties":{"name":{"type":"string"},"v":{"type":"array","items":{"type":"integer","format":"int32"}}}}}}},
 "status":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}`,
-	"cars.docs.example.com": `{"group":"docs.example.com","scope":"Cluster","names":{"plural":"cars","singular":"car","kind":"Car","listKind":"CarList"},"versions":[
+	"cars.docs.example.com": `{"group":"docs.example.com","scope":"Cluster","names":{"plural":"cars","singular":"car",` +
+		`"kind":"Car","listKind":"CarList"},"versions":[
 {"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","x-kubernetes-validations":[{"rule":"true"}]}}}}}]}`,
-	"axes.a.example.org": `{"group":"a.example.org","scope":"Namespaced","names":{"plural":"axes","singular":"axis","kind":"Axis","listKind":"AxisList"},"versions":[
+	"axes.a.example.org": `{"group":"a.example.org","scope":"Namespaced","names":{"plural":"axes","singular":"axis",` +
+		`"kind":"Axis","listKind":"AxisList"},"versions":[
 {"name":"v1alpha1","served":true,"storage":true,"subresources":{"status":{}},"selectableFields":[{"jsonPath":".spec.name"},{"jsonPath":".spec.ok"}],
-"schema":{"openAPIV3Schema":{"type":"object","title":"An axis","required":["spec"],"properties":{"metadata":{"type":"object","properties":{"name":{"type":"string","maxLength":9}}},
+"schema":{"openAPIV3Schema":{"type":"object","title":"An axis","required":["spec"],"properties":{"metadata":{"type":"object",` +
+		`"properties":{"name":{"type":"string","maxLength":9}}},
 "spec":{"type":"object","minProperties":1,"maxProperties":9,"x-kubernetes-map-type":"granular","externalDocs":{"url":"https://example.org","description":"More."},"properties":{
 "name":{"type":"string","minLength":1,"maxLength":9,"format":"hostname","example":"a","default":"a","title":"Its name"},
 "ok":{"type":"boolean","default":false},"size":{"type":"number","exclusiveMinimum":true,"minimum":1,"exclusiveMaximum":true,"maximum":5,"multipleOf":0.5},
@@ -55,7 +59,8 @@ var examples = map[string]string{
 "pods":{"type":"array","items":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"kind":{"type":"string","enum":["Pod"]},"metadata":{"type":"object","properties":{"name":{"type":"string"}}}}}},
 "port":{"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}],"default":80,"description":"A port."},
 "rules":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"default":{"a":1},"not":{"required":["a","b"]},"anyOf":[{"required":["a"]},{"properties":{"b":{"minimum":3}}}],
-"x-kubernetes-validations":[{"rule":"!oldSelf.hasValue() || self.a < 5","message":"too large","messageExpression":"'x'","reason":"FieldValueInvalid","fieldPath":".a","optionalOldSelf":true}]}}}}}}}]}`,
+"x-kubernetes-validations":[{"rule":"!oldSelf.hasValue() || self.a < 5","message":"too large","messageExpression":"'x'",` +
+		`"reason":"FieldValueInvalid","fieldPath":".a","optionalOldSelf":true}]}}}}}}}]}`,
 }
 
 // answer is what a server says to a GET.
@@ -96,7 +101,8 @@ func ask(t *testing.T, to play.Target, path string, headers ...string) answer {
 
 // remove deletes a definition.
 func remove(ctx context.Context, to play.Target, name string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, to.URL+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete,
+		to.URL+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+name, nil)
 	if err != nil {
 		return err
 	}
@@ -153,7 +159,8 @@ func compareDocuments(t *testing.T, p *pair, kinds ...string) {
 		accept := "Accept: application/json;g=apidiscovery.k8s.io;v=%s;as=APIGroupDiscoveryList,application/json"
 		var theirs, ours answer
 		settles(t, "aggregated discovery "+version, func() string {
-			theirs, ours = aggregate(t, p.upstream.Target(), fmt.Sprintf(accept, "v2")), ask(t, p.gapless.Target(), "/apis", fmt.Sprintf(accept, version))
+			theirs, ours = aggregate(t, p.upstream.Target(), fmt.Sprintf(accept, "v2")), ask(t, p.gapless.Target(), "/apis",
+				fmt.Sprintf(accept, version))
 			return gocmp.Diff(items(theirs.body), items(onlyGroups(ours.body, theirs.body)))
 		})
 		for _, name := range []string{"Content-Type", "Cache-Control"} {
@@ -161,15 +168,18 @@ func compareDocuments(t *testing.T, p *pair, kinds ...string) {
 				t.Errorf("%s: %s %q, upstream %q", version, name, b, a)
 			}
 		}
-		if a, b := len(theirs.header.Get("Etag")), len(ours.header.Get("Etag")); a != b || !slices.Contains(ours.header.Values("Vary"), "Accept") {
+		if a, b := len(theirs.header.Get("Etag")), len(ours.header.Get("Etag")); a != b ||
+			!slices.Contains(ours.header.Values("Vary"), "Accept") {
 			t.Errorf("%s: headers %v, upstream %v", version, ours.header, theirs.header)
 		}
-		if again := ask(t, p.gapless.Target(), "/apis", fmt.Sprintf(accept, version), "If-None-Match: "+ours.header.Get("Etag")); again.code != http.StatusNotModified {
+		if again := ask(t, p.gapless.Target(), "/apis", fmt.Sprintf(accept, version),
+			"If-None-Match: "+ours.header.Get("Etag")); again.code != http.StatusNotModified {
 			t.Errorf("%s: %d for its own tag", version, again.code)
 		}
 	}
 	settles(t, "OpenAPI v2", func() string {
-		theirs, ours := ask(t, p.upstream.Target(), "/openapi/v2", "Accept: application/json"), ask(t, p.gapless.Target(), "/openapi/v2", "Accept: application/json")
+		theirs, ours := ask(t, p.upstream.Target(), "/openapi/v2", "Accept: application/json"), ask(t, p.gapless.Target(),
+			"/openapi/v2", "Accept: application/json")
 		for _, kind := range kinds {
 			if definitions, _ := theirs.body.(map[string]any)["definitions"].(map[string]any); definitions[kind] == nil {
 				return "upstream does not have " + kind
@@ -193,7 +203,8 @@ func compareDocuments(t *testing.T, p *pair, kinds ...string) {
 		}
 	}
 	const html = "Accept: text/html"
-	if a, b := ask(t, p.upstream.Target(), "/openapi/v2", html).code, ask(t, p.gapless.Target(), "/openapi/v2", html).code; a != b {
+	if a, b := ask(t, p.upstream.Target(), "/openapi/v2", html).code, ask(t, p.gapless.Target(), "/openapi/v2",
+		html).code; a != b {
 		t.Errorf("%s: %d, upstream %d", html, b, a)
 	}
 }
@@ -246,7 +257,9 @@ func aggregate(t *testing.T, to play.Target, accept string) answer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		manager.AddGroupVersion(gv.Group, discoveryv2.APIVersionDiscovery{Version: gv.Version, Resources: resources, Freshness: discoveryv2.DiscoveryFreshnessCurrent})
+		manager.AddGroupVersion(gv.Group, discoveryv2.APIVersionDiscovery{
+			Version: gv.Version, Resources: resources, Freshness: discoveryv2.DiscoveryFreshnessCurrent,
+		})
 		priority := 1000 // as upstream's controller of definitions
 		if gv.Group == "apiextensions.k8s.io" {
 			priority = 16700 // as kube-apiserver
@@ -290,7 +303,11 @@ func onlyGroups(ours, theirs any) map[string]any {
 	for _, g := range items(theirs).([]any) {
 		has[g.(map[string]any)["metadata"].(map[string]any)["name"]] = true
 	}
-	return map[string]any{"items": slices.DeleteFunc(items(ours).([]any), func(g any) bool { return !has[g.(map[string]any)["metadata"].(map[string]any)["name"]] })}
+	return map[string]any{
+		"items": slices.DeleteFunc(items(ours).([]any), func(g any) bool {
+			return !has[g.(map[string]any)["metadata"].(map[string]any)["name"]]
+		}),
+	}
 }
 
 // ofExamples are the paths and definitions of the definitions, without what is

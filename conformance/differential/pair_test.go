@@ -45,7 +45,9 @@ type upstream struct{ server *oracle.Server }
 func newUpstream(t *testing.T) *upstream {
 	t.Helper()
 	// No compaction but those that are asked for.
-	s, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, Flags: []string{"--etcd-compaction-interval=0"}})
+	s, err := oracle.Start(t.Context(), oracle.Options{
+		Dir: t.TempDir(), NoSync: true, Flags: []string{"--etcd-compaction-interval=0"},
+	})
 	if err != nil {
 		t.Fatalf("start the reference server: %v", err)
 	}
@@ -102,7 +104,9 @@ func newProgram(t *testing.T, binary string, flags ...string) *program {
 	}
 	// The reference server has no namespaces; here they must be there.
 	for _, name := range []string{"n", "a", "a-b", "b"} {
-		if err := p.post(t.Context(), "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}}); err != nil {
+		if err := p.post(t.Context(), "/api/v1/namespaces", map[string]any{
+			"metadata": map[string]any{"name": name},
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -203,12 +207,15 @@ func definitions(group string) map[string]any {
 			"metadata": map[string]any{"name": plural + "." + group},
 			"spec": map[string]any{
 				"group": group, "scope": scope, "versions": versions,
-				"names": map[string]any{"plural": plural, "singular": strings.TrimSuffix(plural, "s"), "kind": kind, "listKind": kind + "List"},
+				"names": map[string]any{
+					"plural": plural, "singular": strings.TrimSuffix(plural, "s"), "kind": kind, "listKind": kind + "List",
+				},
 			},
 		}
 	}
 	return map[string]any{
-		"foos": define("foos", "Foo", "Namespaced", version("v1", fooSchema, true, full), version("v1beta1", fooSchema, false, full)),
+		"foos": define("foos",
+			"Foo", "Namespaced", version("v1", fooSchema, true, full), version("v1beta1", fooSchema, false, full)),
 		"bars": define("bars", "Bar", "Cluster", version("v1", barSchema, true, nil)),
 	}
 }

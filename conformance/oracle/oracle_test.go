@@ -93,7 +93,8 @@ func TestServerCompactsAndRestarts(t *testing.T) {
 	}
 	if last == first { // the controllers did not write the status yet
 		last = first + 1
-		send(t, s.Endpoint(), http.MethodPost, definitions, strings.ReplaceAll(strings.ReplaceAll(definition, "foo", "bar"), "Foo", "Bar"))
+		send(t, s.Endpoint(), http.MethodPost, definitions,
+			strings.ReplaceAll(strings.ReplaceAll(definition, "foo", "bar"), "Foo", "Bar"))
 	}
 	before := s.Endpoint()
 	if err := s.Compact(t.Context(), last); err != nil {
@@ -106,7 +107,8 @@ func TestServerCompactsAndRestarts(t *testing.T) {
 		t.Error("the endpoint is the same after a restart")
 	}
 	if got := get(t, s.Endpoint(), exact); got.code != http.StatusGone || got.body.Reason != "Expired" {
-		t.Errorf("an exact list at %d got %d %s after compaction at %d and a restart, want 410 Expired", first, got.code, got.body.Reason, last)
+		t.Errorf("an exact list at %d got %d %s after compaction at %d and a restart, want 410 Expired",
+			first, got.code, got.body.Reason, last)
 	}
 	if got := get(t, s.Endpoint(), definitions+"/foos.t.example.com"); got.body.Metadata.Name != "foos.t.example.com" {
 		t.Errorf("the definition is gone after a restart: %d %+v", got.code, got.body)

@@ -75,12 +75,14 @@ func TestListedDeviationsStillExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := strings.Replace(leftOut(), "/.*/", "/^memory$/", 1)
-	out, err := exec.CommandContext(t.Context(), program, "-test.v", "-test.count=1", "-test.skip=", "-test.run", run).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, "-test.v", "-test.count=1", "-test.skip=", "-test.run",
+		run).CombinedOutput()
 	if err == nil {
 		t.Errorf("the cases that are left out pass:\n%s", out)
 	}
 	for _, d := range deviations() {
-		if line := fmt.Sprintf("--- FAIL: TestUpstream/%s/memory/%s ", d.suite, d.caseName()); !strings.Contains(string(out), line) {
+		if line := fmt.Sprintf("--- FAIL: TestUpstream/%s/memory/%s ",
+			d.suite, d.caseName()); !strings.Contains(string(out), line) {
 			t.Errorf("not a deviation any more, or another name: %s %q\n%s", d.suite, d.name, out)
 		}
 	}

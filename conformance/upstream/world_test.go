@@ -134,7 +134,8 @@ func (w *world) checkStored(ctx context.Context, t *testing.T, key string) {
 	if err := json.Unmarshal(stored, &object); err != nil {
 		t.Fatalf("%s: %v", stored, err)
 	}
-	if object.Kind != "Pod" || object.Metadata.Name == "" || object.Metadata.ResourceVersion != "" || object.Metadata.SelfLink != "" {
+	if object.Kind != "Pod" || object.Metadata.Name == "" || object.Metadata.ResourceVersion != "" ||
+		object.Metadata.SelfLink != "" {
 		t.Errorf("stored %s", stored)
 	}
 }

@@ -80,7 +80,8 @@ func TestOnlyAdministratorsReachTheRules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := (&control.Client{URL: as.Host, HTTP: wrapped}).List(t.Context()); err == nil || !strings.Contains(err.Error(), "forbidden") {
+		if _, err := (&control.Client{URL: as.Host, HTTP: wrapped}).List(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("%s: jane gets %v", mode, err)
 		}
 		wrapped.CloseIdleConnections()
@@ -89,7 +90,8 @@ func TestOnlyAdministratorsReachTheRules(t *testing.T) {
 
 func TestServerWithoutFaultsHasNoRules(t *testing.T) {
 	s := launch(t, func(c *gapless.Config) { c.Faults = nil })
-	if _, err := administrator(t, s.RESTConfig()).List(t.Context()); err == nil || !strings.Contains(err.Error(), "--enable-faults") {
+	if _, err := administrator(t, s.RESTConfig()).List(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "--enable-faults") {
 		t.Errorf("%v", err)
 	}
 }
@@ -98,10 +100,14 @@ func TestServerWithoutFaultsHasNoRules(t *testing.T) {
 // authorization compares.
 func FuzzRequestIsReadAsByTheServer(f *testing.F) {
 	for _, target := range []string{
-		"/api/v1/pods?watch=1", "/api/v1/pods?watch=false", "/api/v1/pods?watch", "/api/v1/namespaces/x", "/api/v1/namespaces/x/status",
-		"/api/v1/namespaces/x/pods/y/status", "/apis/apps/v1/deployments?a=b&watch=True", "/apis/apps/v1", "/apis/apps", "/api", "/", "/version",
-		"/api/v1/watch/pods", "/api/v1/watch/namespaces/x/pods/y", "/api/v1/proxy/namespaces/x/pods/y/z", "/api/v1/pods?%77atch=1", "/api/v1/pods?watch=%30",
-		"//api/v1/pods/", "/api/v1/namespaces/x/status/y", "/api/v1/nodes/n/proxy/a/b", "/api/v1/pods?watch=1;a", "/api/v1/pods?watch=+",
+		"/api/v1/pods?watch=1", "/api/v1/pods?watch=false", "/api/v1/pods?watch", "/api/v1/namespaces/x",
+		"/api/v1/namespaces/x/status",
+		"/api/v1/namespaces/x/pods/y/status", "/apis/apps/v1/deployments?a=b&watch=True", "/apis/apps/v1", "/apis/apps", "/api",
+		"/", "/version",
+		"/api/v1/watch/pods", "/api/v1/watch/namespaces/x/pods/y", "/api/v1/proxy/namespaces/x/pods/y/z",
+		"/api/v1/pods?%77atch=1", "/api/v1/pods?watch=%30",
+		"//api/v1/pods/", "/api/v1/namespaces/x/status/y", "/api/v1/nodes/n/proxy/a/b", "/api/v1/pods?watch=1;a",
+		"/api/v1/pods?watch=+",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
 			f.Add(method, target)
@@ -127,7 +133,8 @@ func FuzzRequestIsReadAsByTheServer(f *testing.F) {
 		if rt.Query.Has("fieldSelector") {
 			got.Name = want.Name // Match.Names reads it
 		}
-		if want.Verb != got.Verb || want.Resource.Group != got.Group || resource != got.Resource || want.Subresource != got.Subresource ||
+		if want.Verb != got.Verb || want.Resource.Group != got.Group || resource != got.Resource ||
+			want.Subresource != got.Subresource ||
 			want.Namespace != got.Namespace || want.Name != got.Name {
 			t.Errorf("%s %s is %+v, want %+v", method, target, got, want)
 		}

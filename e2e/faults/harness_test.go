@@ -85,7 +85,9 @@ func clientOf(t testing.TB, cfg *rest.Config, w way) *client.Client {
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: w == http2 || w == protobuf}
 	t.Cleanup(transport.CloseIdleConnections)
-	c, err := client.New(&rest.Config{Host: cfg.Host, BearerToken: cfg.BearerToken, Transport: transport, UserAgent: cfg.UserAgent})
+	c, err := client.New(&rest.Config{
+		Host: cfg.Host, BearerToken: cfg.BearerToken, Transport: transport, UserAgent: cfg.UserAgent,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,9 @@ var serial atomic.Int64
 func configMaps(t testing.TB, s *server) client.Collection {
 	t.Helper()
 	name := fmt.Sprintf("faults-%d", serial.Add(1))
-	of := client.Collection{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespace: name}
+	of := client.Collection{
+		GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Namespace: name,
+	}
 	c := clientOf(t, s.RESTConfig(), http2)
 	post(t, c, "/api/v1/namespaces", `{"metadata":{"name":"`+name+`"}}`)
 	add(t, c, of, "a")
@@ -131,7 +135,9 @@ func do(t testing.TB, c *client.Client, r client.Request) error {
 // streaming are the options of a streaming list: the objects, and the bookmark after them.
 func streaming() metav1.ListOptions {
 	yes := true
-	return metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+	return metav1.ListOptions{
+		AllowWatchBookmarks: true, SendInitialEvents: &yes, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}
 }
 
 // follow reads a streaming list until it ends, or has so many events: "ADDED a", and at last
@@ -190,7 +196,8 @@ func followSocket(t testing.TB, cfg *rest.Config, of client.Collection, most int
 	}
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
-	ws, resp, err := websocket.Dial(t.Context(), cfg.Host+of.Path()+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+	ws, resp, err := websocket.Dial(t.Context(),
+		cfg.Host+of.Path()+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
 		&websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		return "broken"
@@ -229,7 +236,9 @@ func followSocket(t testing.TB, cfg *rest.Config, of client.Collection, most int
 }
 
 // list lists the collection and returns its resource version and its number of objects.
-func list(t testing.TB, c *client.Client, of client.Collection, o metav1.ListOptions) (rv kube.ResourceVersion, n int, err error) {
+func list(t testing.TB, c *client.Client, of client.Collection,
+	o metav1.ListOptions,
+) (rv kube.ResourceVersion, n int, err error) {
 	t.Helper()
 	meta, err := c.List(t.Context(), of, o, func([]byte) error { n++; return nil })
 	if err != nil {

@@ -114,7 +114,10 @@ func TestServerIsRestartedWithTheDataOfTheRule(t *testing.T) {
 		if step.with != fault.WipedStore {
 			add(t, c, of, before)
 		}
-		rule := fault.Rule{Name: "restart", Match: fault.Match{UserAgents: []string{"*"}, Verbs: []string{"list"}}, Action: &fault.Restart{Store: step.with}, Count: 1}
+		rule := fault.Rule{
+			Name: "restart", Match: fault.Match{UserAgents: []string{"*"}, Verbs: []string{"list"}},
+			Action: &fault.Restart{Store: step.with}, Count: 1,
+		}
 		if err := h.faults.Add(rule); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +156,9 @@ func TestFailuresThatLastForAWhileOrInOnePlace(t *testing.T) {
 		t.Errorf("forbidden in one namespace: %s, in the other %s", here, there)
 	}
 	s.faults.Clear()
-	if err := s.faults.Add(fault.Rule{Match: fault.Match{Until: 500 * time.Millisecond}, Action: &fault.Unauthorized{}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Match: fault.Match{Until: 500 * time.Millisecond}, Action: &fault.Unauthorized{},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the time without credentials is over", func() bool { return lists(of, "") == "200" })
@@ -182,7 +187,9 @@ func TestFailuresThatLastForAWhileOrInOnePlace(t *testing.T) {
 		t.Errorf("too large, without a resourceVersion: %s", got)
 	}
 	s.faults.Clear()
-	if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"update"}, Nth: 2}, Action: &fault.Conflict{}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Match: fault.Match{Verbs: []string{"update"}, Nth: 2}, Action: &fault.Conflict{},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	put := client.Request{Method: http.MethodPut, Path: of.Path() + "/a", Body: []byte(`{"metadata":{"name":"a"}}`)}

@@ -16,7 +16,8 @@ import (
 // parameters are those without which an action is refused, or would do nothing here.
 func parameters() map[string]string {
 	return map[string]string{
-		"delay": ",for=20ms,event=5ms", "throttle": ",bytesPerSecond=4000", "restart": ",for=100ms", "cut": ",frames=1", "silence": ",frames=1",
+		"delay": ",for=20ms,event=5ms", "throttle": ",bytesPerSecond=4000", "restart": ",for=100ms", "cut": ",frames=1",
+		"silence": ",frames=1",
 	}
 }
 
@@ -65,7 +66,8 @@ func converges(t *testing.T, k fault.Kind) {
 // cacheOf starts an informer, and returns whether it has an object.
 func cacheOf(t *testing.T, cfg *rest.Config, namespace string) func(name string) bool {
 	t.Helper()
-	inf := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace(namespace)))
+	inf := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"),
+		informer.Namespace(namespace)))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- inf.Run(ctx) }() // ends with ctx

@@ -110,10 +110,13 @@ func TestProxyPassesTheCallersTokenOn(t *testing.T) {
 	cfg := inFront(t, proxy.Config{Upstream: s.URL(), CA: s.RESTConfig().CAData, Faults: fault.New(1)})
 	for token, want := range map[string]string{"s3cr3t-of-jane": "200", "guess": "401", "": "403"} {
 		caller := &rest.Config{Host: cfg.Host, TLSClientConfig: rest.TLSClientConfig{CAData: cfg.CAData}, BearerToken: token}
-		if got := outcome(do(t, clientOf(t, caller, http2), client.Request{Path: "/api/v1/namespaces"})); got != want && (token != "" || got != "401") {
+		if got := outcome(do(t, clientOf(t, caller, http2), client.Request{Path: "/api/v1/namespaces"})); got != want &&
+			(token != "" || got != "401") {
 			t.Errorf("token %q: %s, want %s", token, got, want)
 		}
-		if _, err := administrator(t, &rest.Config{Host: cfg.Host, TLSClientConfig: caller.TLSClientConfig}).List(t.Context()); err == nil {
+		if _, err := administrator(t, &rest.Config{
+			Host: cfg.Host, TLSClientConfig: caller.TLSClientConfig,
+		}).List(t.Context()); err == nil {
 			t.Error("a caller without the proxy's certificate reaches its rules")
 		}
 	}
@@ -135,7 +138,8 @@ func TestProxyPassesUpgradesThrough(t *testing.T) {
 	}))
 	defer upstream.Close()
 	faults := fault.New(1)
-	if err := faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}}, Action: &fault.Cut{}}); err != nil { // it does not match
+	// it does not match
+	if err := faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}}, Action: &fault.Cut{}}); err != nil {
 		t.Fatal(err)
 	}
 	cfg := inFront(t, proxy.Config{Upstream: upstream.URL, Faults: faults})
@@ -207,7 +211,8 @@ func TestProxyChangesNothingElse(t *testing.T) {
 				t.Errorf("%s: %q arrives", name, got)
 			}
 		}
-		if got := r.Header.Get("Impersonate-User"); got != "jane" || r.URL.RawQuery != "a=%2F&b" || r.URL.EscapedPath() != "/api/v1/x%2Fy" {
+		if got := r.Header.Get("Impersonate-User"); got != "jane" || r.URL.RawQuery != "a=%2F&b" ||
+			r.URL.EscapedPath() != "/api/v1/x%2Fy" {
 			t.Errorf("%q, %s", got, r.URL)
 		}
 		w.Header().Set("Connection", "X-Hop")
@@ -241,7 +246,8 @@ func TestProxyChangesNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(resp.Body)
-		if string(body) != "\x1f\x8b compressed" || err != nil || resp.Header.Get("X-Hop") != "" || resp.Header.Get("Content-Encoding") != "gzip" {
+		if string(body) != "\x1f\x8b compressed" || err != nil || resp.Header.Get("X-Hop") != "" ||
+			resp.Header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("%s: %q, %v, %v", w, body, err, resp.Header)
 		}
 		if want := map[way]int{http1: 1, http2: 2}[w]; resp.ProtoMajor != want {

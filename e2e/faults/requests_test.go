@@ -26,7 +26,9 @@ func TestActionsRefuseRequestsOnTheWire(t *testing.T) {
 	c := clientOf(t, s.RESTConfig(), http2)
 	get := client.Request{Path: of.Path() + "/a"}
 	put := client.Request{Method: http.MethodPut, Path: of.Path() + "/a", Body: []byte(`{"metadata":{"name":"a"}}`)}
-	page := client.Request{Path: of.Path(), Query: url.Values{"limit": {"1"}, "continue": {wire.EncodeContinue(5_000_000_000, "a\x00")}}}
+	page := client.Request{
+		Path: of.Path(), Query: url.Values{"limit": {"1"}, "continue": {wire.EncodeContinue(5_000_000_000, "a\x00")}},
+	}
 	for name, c2 := range map[string]struct {
 		action  fault.Action
 		request client.Request
@@ -43,19 +45,36 @@ func TestActionsRefuseRequestsOnTheWire(t *testing.T) {
 		"conflict":                     {&fault.Conflict{}, put, "409"},
 		"expired-continue":             {&fault.ExpiredContinue{}, page, "410"},
 		"expired-continue, fresh":      {&fault.ExpiredContinue{Fresh: true}, page, "410 with a token"},
-		"too-large-resource-version":   {&fault.TooLarge{}, client.Request{Path: of.Path(), Query: url.Values{"resourceVersion": {"5"}}}, "504 after 1"},
-		"no-protobuf, body":            {&fault.NoProtobuf{}, client.Request{Method: http.MethodPut, Path: put.Path, ContentType: "application/vnd.kubernetes.protobuf", Body: []byte("k8s\x00")}, "415"},
-		"no-protobuf, accept":          {&fault.NoProtobuf{}, client.Request{Path: of.Path(), Accept: "application/vnd.kubernetes.protobuf"}, "406"},
-		"no-protobuf, with a choice":   {&fault.NoProtobuf{}, client.Request{Path: of.Path(), Accept: "application/vnd.kubernetes.protobuf,application/json"}, "200"},
-		"cut":                          {&fault.Cut{}, get, "broken"},
-		"cut, reset":                   {&fault.Cut{How: "reset"}, get, "broken"},
-		"lost-answer":                  {&fault.LostAnswer{}, put, "broken"},
-		"lost-answer, reset":           {&fault.LostAnswer{How: "reset"}, put, "broken"},
-		"delay":                        {&fault.Delay{For: time.Millisecond}, get, "200"},
-		"throttle":                     {&fault.Throttle{BytesPerSecond: 100_000}, get, "200"},
+		"too-large-resource-version": {
+			&fault.TooLarge{}, client.Request{Path: of.Path(), Query: url.Values{"resourceVersion": {"5"}}}, "504 after 1",
+		},
+		"no-protobuf, body": {
+			&fault.NoProtobuf{},
+			client.Request{
+				Method: http.MethodPut, Path: put.Path, ContentType: "application/vnd.kubernetes.protobuf",
+				Body: []byte("k8s\x00"),
+			},
+			"415",
+		},
+		"no-protobuf, accept": {
+			&fault.NoProtobuf{}, client.Request{Path: of.Path(), Accept: "application/vnd.kubernetes.protobuf"}, "406",
+		},
+		"no-protobuf, with a choice": {
+			&fault.NoProtobuf{},
+			client.Request{Path: of.Path(), Accept: "application/vnd.kubernetes.protobuf,application/json"},
+			"200",
+		},
+		"cut":                {&fault.Cut{}, get, "broken"},
+		"cut, reset":         {&fault.Cut{How: "reset"}, get, "broken"},
+		"lost-answer":        {&fault.LostAnswer{}, put, "broken"},
+		"lost-answer, reset": {&fault.LostAnswer{How: "reset"}, put, "broken"},
+		"delay":              {&fault.Delay{For: time.Millisecond}, get, "200"},
+		"throttle":           {&fault.Throttle{BytesPerSecond: 100_000}, get, "200"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := s.faults.Add(fault.Rule{Match: fault.Match{Namespaces: []string{of.Namespace}}, Action: c2.action}); err != nil {
+			if err := s.faults.Add(fault.Rule{
+				Match: fault.Match{Namespaces: []string{of.Namespace}}, Action: c2.action,
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if got := outcome(do(t, c, c2.request)); got != c2.want {
@@ -95,7 +114,9 @@ func TestWriteIsDoneWhenItsAnswerIsLost(t *testing.T) {
 	s := launch(t)
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http1)
-	if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"create"}, Nth: 2}, Action: &fault.LostAnswer{}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Match: fault.Match{Verbs: []string{"create"}, Nth: 2}, Action: &fault.LostAnswer{},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	add(t, c, of, "answered")
@@ -112,12 +133,15 @@ func TestExpiredContinueTokenIsReplacedByOneForTheRest(t *testing.T) {
 	s := launch(t)
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http2)
-	if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.ExpiredContinue{Fresh: true}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.ExpiredContinue{Fresh: true},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	page := func(token string) (int, string, error) {
 		n := 0
-		meta, err := c.List(t.Context(), of, metav1.ListOptions{Limit: 1, Continue: token}, func([]byte) error { n++; return nil })
+		meta, err := c.List(t.Context(), of, metav1.ListOptions{Limit: 1, Continue: token},
+			func([]byte) error { n++; return nil })
 		return n, meta.Continue, err
 	}
 	n, token, err := page("")
@@ -138,7 +162,9 @@ func TestStaleListsComeFromOneOldState(t *testing.T) {
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http2)
 	cached := metav1.ListOptions{ResourceVersion: "0"}
-	if err := s.faults.Add(fault.Rule{Name: "stale", Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Stale{}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Name: "stale", Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Stale{},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	old, n, err := list(t, c, of, cached)
@@ -160,7 +186,9 @@ func TestStaleListsComeFromOneOldState(t *testing.T) {
 	if _, n, err := list(t, c, of, cached); n != 3 || err != nil {
 		t.Errorf("after the removal: %d, %v", n, err)
 	}
-	if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Stale{Behind: uint64(current - old), Quorum: true}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Stale{Behind: uint64(current - old), Quorum: true},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if rv, n, err := list(t, c, of, metav1.ListOptions{}); rv != old || n != 2 || err != nil {
@@ -216,7 +244,9 @@ func TestRestartLooksLikeOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = watch.Close() }() // it was read
-	rule := fault.Rule{Name: "restart", Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Restart{For: time.Minute}, Count: 1}
+	rule := fault.Rule{
+		Name: "restart", Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Restart{For: time.Minute}, Count: 1,
+	}
 	if err := s.faults.Add(rule); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +268,8 @@ func TestRestartLooksLikeOne(t *testing.T) {
 	}
 }
 
-const widgets = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"widgets.example.com"},
+const widgets = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+	`"metadata":{"name":"widgets.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
 
@@ -251,8 +282,11 @@ func TestDefinitionIsChangedUnderAWatch(t *testing.T) {
 	of.Group, of.Version, of.Resource = "example.com", "v1", "widgets"
 	eventually(t, "widgets are served", func() bool { _, _, err := list(t, c, of, metav1.ListOptions{}); return err == nil })
 	rule := fault.Rule{
-		Match:  fault.Match{Verbs: []string{"watch"}, Resources: []string{"widgets.example.com"}, Nth: 1},
-		Action: &fault.Definition{Name: "widgets.example.com", Do: "edit", Patch: map[string]any{"metadata": map[string]any{"labels": map[string]any{"edited": "yes"}}}},
+		Match: fault.Match{Verbs: []string{"watch"}, Resources: []string{"widgets.example.com"}, Nth: 1},
+		Action: &fault.Definition{
+			Name: "widgets.example.com", Do: "edit",
+			Patch: map[string]any{"metadata": map[string]any{"labels": map[string]any{"edited": "yes"}}},
+		},
 	}
 	if err := s.faults.Add(rule); err != nil {
 		t.Fatal(err)

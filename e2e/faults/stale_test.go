@@ -34,7 +34,9 @@ func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http2)
 	label(t, c, of, "a", "old")
-	if err := s.faults.Add(fault.Rule{Name: "stale", Match: fault.Match{Resources: []string{"configmaps"}}, Action: &fault.Stale{}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Name: "stale", Match: fault.Match{Resources: []string{"configmaps"}}, Action: &fault.Stale{},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := list(t, c, of, metav1.ListOptions{ResourceVersion: "0"}); err != nil { // the state from now on
@@ -63,11 +65,16 @@ func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := maps.Get(t.Context(), "a", metav1.GetOptions{ResourceVersion: newest.ResourceVersion}); outcome(err) != "504 after 1" {
+		if _, err := maps.Get(t.Context(), "a", metav1.GetOptions{
+			ResourceVersion: newest.ResourceVersion,
+		}); outcome(err) != "504 after 1" {
 			t.Errorf("%s: not older than the newest: %v", media, err)
 		}
 	}
-	body, err := c.Do(t.Context(), client.Request{Path: of.Path() + "/a", Query: map[string][]string{"resourceVersion": {"0"}}, Accept: "application/json;as=Table;g=meta.k8s.io;v=v1"})
+	body, err := c.Do(t.Context(), client.Request{
+		Path: of.Path() + "/a", Query: map[string][]string{"resourceVersion": {"0"}},
+		Accept: "application/json;as=Table;g=meta.k8s.io;v=v1",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +92,9 @@ func TestStaleWatchesHaveNoNewerEvents(t *testing.T) {
 		s := launch(t)
 		of := configMaps(t, s)
 		c := clientOf(t, s.RESTConfig(), w)
-		if err := s.faults.Add(fault.Rule{Match: fault.Match{Resources: []string{"configmaps"}}, Action: &fault.Stale{}}); err != nil {
+		if err := s.faults.Add(fault.Rule{
+			Match: fault.Match{Resources: []string{"configmaps"}}, Action: &fault.Stale{},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		old, _, err := list(t, c, of, metav1.ListOptions{ResourceVersion: "0"})
@@ -148,7 +157,9 @@ func TestWatchBehindDeliversWhatIsOldEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}, Namespaces: []string{of.Namespace}}, Action: &fault.Stale{Behind: 3}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Match: fault.Match{Verbs: []string{"watch"}, Namespaces: []string{of.Namespace}}, Action: &fault.Stale{Behind: 3},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	watch, err := c.Watch(t.Context(), of, metav1.ListOptions{ResourceVersion: rv.String()})

@@ -21,7 +21,9 @@ func TestWriteThatFailsAtTheStoreIsDoneOrNot(t *testing.T) {
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http2)
 	for fail, again := range map[string]string{"before": "200", "after": "409"} {
-		if err := s.faults.Add(fault.Rule{Match: fault.Match{Namespaces: []string{of.Namespace}}, Action: &fault.StoreWrite{Fail: fail}}); err != nil {
+		if err := s.faults.Add(fault.Rule{
+			Match: fault.Match{Namespaces: []string{of.Namespace}}, Action: &fault.StoreWrite{Fail: fail},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		write := client.Request{Method: http.MethodPost, Path: of.Path(), Body: []byte(`{"metadata":{"name":"` + fail + `"}}`)}
@@ -42,7 +44,9 @@ func TestDeletionOfACollectionFailsHalfway(t *testing.T) {
 	s := launch(t)
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http2)
-	if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"deletecollection"}}, Action: &fault.StoreWrite{Fail: "before", Writes: 1}}); err != nil {
+	if err := s.faults.Add(fault.Rule{
+		Match: fault.Match{Verbs: []string{"deletecollection"}}, Action: &fault.StoreWrite{Fail: "before", Writes: 1},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := outcome(do(t, c, client.Request{Method: http.MethodDelete, Path: of.Path()})); got != "500" {
@@ -67,14 +71,18 @@ func TestWriteThatWaitsAtTheStoreConflictsWithOneThatOvertakesIt(t *testing.T) {
 	if err := json.Unmarshal(body, &object); err != nil {
 		t.Fatal(err)
 	}
-	rule := fault.Rule{Name: "slow", Match: fault.Match{Verbs: []string{"update"}, Nth: 1}, Action: &fault.StoreWrite{Delay: time.Hour}}
+	rule := fault.Rule{
+		Name: "slow", Match: fault.Match{Verbs: []string{"update"}, Nth: 1}, Action: &fault.StoreWrite{Delay: time.Hour},
+	}
 	if err := s.faults.Add(rule); err != nil {
 		t.Fatal(err)
 	}
 	put := func(label string) string {
 		return outcome(do(t, c, client.Request{
 			Method: http.MethodPut, Path: of.Path() + "/a",
-			Body: []byte(`{"metadata":{"name":"a","labels":{"by":"` + label + `"},"resourceVersion":"` + object.Metadata.ResourceVersion + `"}}`),
+			Body: []byte(
+				`{"metadata":{"name":"a","labels":{"by":"` + label + `"},"resourceVersion":"` + object.Metadata.ResourceVersion +
+					`"}}`),
 		}))
 	}
 	slow := make(chan string, 1)
@@ -115,14 +123,20 @@ func TestWritesOfControllersFailWhenARuleNamesThem(t *testing.T) {
 	if err := json.Unmarshal(body, &owner); err != nil {
 		t.Fatal(err)
 	}
-	send(http.MethodPost, all, `{"metadata":{"name":"dependent","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"`+string(owner.UID)+`"}]}}`)
+	send(http.MethodPost, all,
+		`{"metadata":{"name":"dependent","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"`+string(owner.UID)+`"}]}}`)
 	send(http.MethodPost, "/api/v1/namespaces", `{"metadata":{"name":"gone"}}`)
 	send(http.MethodPost, "/api/v1/namespaces/gone/configmaps", `{"metadata":{"name":"a"}}`)
 	fails := func(controller, name string, verbs ...string) fault.Rule {
-		return fault.Rule{Name: controller, Match: fault.Match{UserAgents: []string{controller}, Names: []string{name}, Verbs: verbs}, Action: &fault.StoreWrite{Fail: "before"}}
+		return fault.Rule{
+			Name: controller, Match: fault.Match{UserAgents: []string{controller}, Names: []string{name}, Verbs: verbs},
+			Action: &fault.StoreWrite{Fail: "before"},
+		}
 	}
 	if err := s.faults.Add(
-		fault.Rule{Name: "clients", Match: fault.Match{Verbs: []string{"delete"}}, Action: &fault.StoreWrite{Delay: time.Nanosecond}},
+		fault.Rule{
+			Name: "clients", Match: fault.Match{Verbs: []string{"delete"}}, Action: &fault.StoreWrite{Delay: time.Nanosecond},
+		},
 		fails(gapless.GarbageCollectorController, "dependent"),
 		fails(gapless.NamespaceController, "a", "delete"),
 	); err != nil {
@@ -151,7 +165,9 @@ func TestRulesForAStoreAreRefusedInFrontOfAnotherProcess(t *testing.T) {
 	defer upstream.Close()
 	faults := fault.New(1)
 	inFront(t, proxy.Config{Upstream: upstream.URL, Faults: faults})
-	if err := faults.Add(fault.Rule{Action: &fault.StoreWrite{Fail: "after"}}); err == nil || !strings.Contains(err.Error(), "in another process") {
+	if err := faults.Add(fault.Rule{
+		Action: &fault.StoreWrite{Fail: "after"},
+	}); err == nil || !strings.Contains(err.Error(), "in another process") {
 		t.Error(err)
 	}
 }

@@ -57,10 +57,13 @@ func TestActionsChangeWatchesOnTheWire(t *testing.T) {
 				continue
 			}
 			t.Run(name+" "+strings.ReplaceAll(string(w), "/", ""), func(t *testing.T) {
-				if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}, Namespaces: []string{of.Namespace}}, Action: c.action}); err != nil {
+				if err := s.faults.Add(fault.Rule{
+					Match: fault.Match{Verbs: []string{"watch"}, Namespaces: []string{of.Namespace}}, Action: c.action,
+				}); err != nil {
 					t.Fatal(err)
 				}
-				if got := follow(t, s, of, w, c.most); got != c.want && (c.want != anything+"end" || !strings.HasSuffix(got, "end")) {
+				if got := follow(t, s, of, w,
+					c.most); got != c.want && (c.want != anything+"end" || !strings.HasSuffix(got, "end")) {
 					t.Errorf("%s, want %s", got, c.want)
 				}
 				if acted := s.faults.Rules()[0].Acted; acted == 0 {
@@ -79,7 +82,9 @@ func TestSilentWatchEndsWithTheRule(t *testing.T) {
 	s := launch(t)
 	of := configMaps(t, s)
 	for _, w := range []way{http1, http2, protobuf, socket} {
-		if err := s.faults.Add(fault.Rule{Name: "quiet", Match: fault.Match{Verbs: []string{"watch"}}, Action: &fault.Silence{Frames: 1}}); err != nil {
+		if err := s.faults.Add(fault.Rule{
+			Name: "quiet", Match: fault.Match{Verbs: []string{"watch"}}, Action: &fault.Silence{Frames: 1},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan string, 1)

@@ -66,8 +66,11 @@ func creation(name, plural, of, rest, item string) dimension {
 }
 
 var cluster = map[string]bool{
-	"ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "Node": true, "StorageClass": true, "ValidatingWebhookConfiguration": true,
-	"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true, "MutatingAdmissionPolicy": true, "MutatingWebhookConfiguration": true, "Namespace": true, "PersistentVolume": true, "ResourceSlice": true, "PriorityLevelConfiguration": true, "FlowSchema": true,
+	"ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "Node": true, "StorageClass": true,
+	"ValidatingWebhookConfiguration": true,
+	"ValidatingAdmissionPolicy":      true, "ValidatingAdmissionPolicyBinding": true, "MutatingAdmissionPolicy": true,
+	"MutatingWebhookConfiguration": true, "Namespace": true, "PersistentVolume": true, "ResourceSlice": true,
+	"PriorityLevelConfiguration": true, "FlowSchema": true,
 	"CertificateSigningRequest": true, "CSINode": true, "DeviceClass": true,
 }
 
@@ -83,31 +86,39 @@ func prepare(s *server) {
 "values":{"type":"object","additionalProperties":{"type":"string","pattern":"^[a-z0-9]*$"}},
 "free":{"x-kubernetes-preserve-unknown-fields":true},
 "defaulted":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string","default":"x"},"b":{"type":"object","default":{},"properties":{"c":{"type":"integer","default":1}}}}}},
-"ruled":{"type":"array","maxItems":1000,"items":{"type":"integer","x-kubernetes-validations":[{"rule":"self >= 0"}]},"x-kubernetes-validations":[{"rule":"self.all(a, a >= 0)"}]},
+"ruled":{"type":"array","maxItems":1000,"items":{"type":"integer","x-kubernetes-validations":[{"rule":"self >= 0"}]},` +
+		`"x-kubernetes-validations":[{"rule":"self.all(a, a >= 0)"}]},
 "embedded":{"type":"array","items":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}},
 "dates":{"type":"array","items":{"type":"string","format":"date-time"}},
 "one":{"type":"array","items":{"oneOf":[{"required":["a"]},{"required":["b"]}],"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"}}}}
 }}`
 	s.must("POST "+definitions, definition("things", "Thing", strings.ReplaceAll(properties, "\n", "")))
 	s.must("POST "+core+"configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"b"}}`)
-	s.must("POST "+core+"pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","finalizers":["example.com/a"]},"spec":{"containers":[{"name":"a","image":"a","env":[{"name":"a"}]}],"volumes":[{"name":"a","emptyDir":{}}]}}`)
+	s.must("POST "+core+"pods",
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","finalizers":["example.com/a"]},"spec":{"containers":[{"name":"a","image":"a","env":[{"name":"a"}]}],"volumes":[{"name":"a","emptyDir":{}}]}}`)
 	s.must("POST "+things, `{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"set":["a"]}}`)
 	for i := range 200 {
-		s.must("POST "+core+"secrets", fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s-%d","labels":{"a":"b"}}}`, i))
+		s.must("POST "+core+"secrets",
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s-%d","labels":{"a":"b"}}}`, i))
 	}
 }
 
 // definition is a CustomResourceDefinition with a schema for spec.
 func definition(plural, kind, spec string) string {
-	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"` + plural + `.t.example.com"},
-"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"` + plural + `","singular":"` + strings.ToLower(kind) + `","kind":"` + kind + `"},
-"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":` + spec + `}}}}]}}`
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"` + plural +
+		`.t.example.com"},
+"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"` + plural + `","singular":"` + strings.ToLower(kind) +
+		`","kind":"` + kind + `"},
+"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":` + spec +
+		`}}}}]}}`
 }
 
 // dimensions are all that is measured.
 func dimensions() []dimension {
 	var all []dimension
-	for _, some := range [][]dimension{metadatas(), pods(), kinds(), policies(), reviews(), schemas(), customs(), patches(), applies(), reads()} {
+	for _, some := range [][]dimension{
+		metadatas(), pods(), kinds(), policies(), reviews(), schemas(), customs(), patches(), applies(), reads(),
+	} {
 		all = append(all, some...)
 	}
 	return all
@@ -117,15 +128,20 @@ func dimensions() []dimension {
 func metadatas() []dimension {
 	var all []dimension
 	for name, meta := range map[string][2]string{
-		"labels":           {`"labels":{@}`, `"l-#":"v"`},
-		"invalid labels":   {`"labels":{@}`, `"-#":"%"`},
-		"annotations":      {`"annotations":{@}`, `"a#":""`},
-		"finalizers":       {`"finalizers":[@]`, `"example.com/f#"`},
-		"one finalizer":    {`"finalizers":[@]`, `"example.com/f"`},
-		"owners":           {`"ownerReferences":[@]`, `{"apiVersion":"v1","kind":"Pod","name":"o#","uid":"u#"}`},
-		"one owner":        {`"ownerReferences":[@]`, `{"apiVersion":"v1","kind":"Pod","name":"o","uid":"u"}`},
-		"controllers":      {`"ownerReferences":[@]`, `{"apiVersion":"v1","kind":"Pod","name":"o#","uid":"u#","controller":true}`},
-		"managers":         {`"managedFields":[@]`, `{"manager":"m#","operation":"Update","apiVersion":"v1","time":"2020-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:k#":{}}}}`},
+		"labels":         {`"labels":{@}`, `"l-#":"v"`},
+		"invalid labels": {`"labels":{@}`, `"-#":"%"`},
+		"annotations":    {`"annotations":{@}`, `"a#":""`},
+		"finalizers":     {`"finalizers":[@]`, `"example.com/f#"`},
+		"one finalizer":  {`"finalizers":[@]`, `"example.com/f"`},
+		"owners":         {`"ownerReferences":[@]`, `{"apiVersion":"v1","kind":"Pod","name":"o#","uid":"u#"}`},
+		"one owner":      {`"ownerReferences":[@]`, `{"apiVersion":"v1","kind":"Pod","name":"o","uid":"u"}`},
+		"controllers": {
+			`"ownerReferences":[@]`, `{"apiVersion":"v1","kind":"Pod","name":"o#","uid":"u#","controller":true}`,
+		},
+		"managers": {
+			`"managedFields":[@]`,
+			`{"manager":"m#","operation":"Update","apiVersion":"v1","time":"2020-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:k#":{}}}}`,
+		},
 		"unknown members":  {`@`, `"u#":1`},
 		"duplicate fields": {`@`, `"uid":""`},
 	} {
@@ -156,7 +172,8 @@ func metadatas() []dimension {
 			all = append(all, patch)
 		}
 	}
-	stored := creation("owners, stored", "configmaps", "v1 ConfigMap", `"metadata":{"name":"x","ownerReferences":[@]}`, `{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u#"}`)
+	stored := creation("owners, stored", "configmaps", "v1 ConfigMap", `"metadata":{"name":"x","ownerReferences":[@]}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u#"}`)
 	stored.request, stored.after = "POST "+core+"configmaps", "DELETE "+core+"configmaps/x"
 	return append(
 		all, stored,
@@ -166,17 +183,31 @@ func metadatas() []dimension {
 		dimension{name: "create ConfigMap of text", request: "POST " + core + "configmaps" + dryRun, body: func(n int) string {
 			return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"` + strings.Repeat("x", n) + `"}}`
 		}},
-		dimension{name: "create ConfigMap of text, in YAML", media: yaml, request: "POST " + core + "configmaps" + dryRun, body: func(n int) string {
-			return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  a: |\n" + strings.Repeat("    x\n", n)
-		}},
-		dimension{name: "aliases in YAML", media: yaml, request: "POST " + core + "configmaps" + dryRun, body: func(n int) string {
-			return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  labels: &a {a: b}\ndata:\n" + strings.Repeat("  ? *a\n  : *a\n", n)
-		}},
-		dimension{name: "create ConfigMap with a long name", request: "POST " + core + "configmaps" + dryRun, body: func(n int) string {
-			return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + strings.Repeat("a.", n) + `"}}`
-		}},
-		dimension{name: "depth of JSON", request: "POST " + core + "configmaps" + dryRun, body: nested(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":@}`, `{"a":`, "1", "}")},
-		dimension{name: "depth of YAML", media: yaml, request: "POST " + core + "configmaps" + dryRun, body: nested(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":@}`, `[`, "", "]")},
+		dimension{
+			name: "create ConfigMap of text, in YAML", media: yaml, request: "POST " + core + "configmaps" + dryRun,
+			body: func(n int) string {
+				return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\ndata:\n  a: |\n" + strings.Repeat("    x\n", n)
+			},
+		},
+		dimension{
+			name: "aliases in YAML", media: yaml, request: "POST " + core + "configmaps" + dryRun, body: func(n int) string {
+				return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: x\n  labels: &a {a: b}\ndata:\n" +
+					strings.Repeat("  ? *a\n  : *a\n", n)
+			},
+		},
+		dimension{
+			name: "create ConfigMap with a long name", request: "POST " + core + "configmaps" + dryRun, body: func(n int) string {
+				return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + strings.Repeat("a.", n) + `"}}`
+			},
+		},
+		dimension{
+			name: "depth of JSON", request: "POST " + core + "configmaps" + dryRun,
+			body: nested(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":@}`, `{"a":`, "1", "}"),
+		},
+		dimension{
+			name: "depth of YAML", media: yaml, request: "POST " + core + "configmaps" + dryRun,
+			body: nested(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":@}`, `[`, "", "]"),
+		},
 	)
 }
 
@@ -185,9 +216,11 @@ func pods() []dimension {
 	const one = `"spec":{"containers":[{"name":"a","image":"a",@}]}`
 	var all []dimension
 	for name, spec := range map[string][2]string{
-		"containers":           {`"spec":{"containers":[@]}`, `{"name":"c#","image":"a"}`},
-		"empty containers":     {`"spec":{"containers":[@]}`, `{}`},
-		"init containers":      {`"spec":{"containers":[{"name":"a","image":"a"}],"initContainers":[@]}`, `{"name":"c#","image":"a"}`},
+		"containers":       {`"spec":{"containers":[@]}`, `{"name":"c#","image":"a"}`},
+		"empty containers": {`"spec":{"containers":[@]}`, `{}`},
+		"init containers": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"initContainers":[@]}`, `{"name":"c#","image":"a"}`,
+		},
 		"one container":        {`"spec":{"containers":[@]}`, `{"name":"c","image":"a"}`},
 		"variables":            {strings.Replace(one, "@", `"env":[@]`, 1), `{"name":"v#","value":"x"}`},
 		"one variable":         {strings.Replace(one, "@", `"env":[@]`, 1), `{"name":"v","value":"x"}`},
@@ -202,81 +235,164 @@ func pods() []dimension {
 		"capabilities":         {strings.Replace(one, "@", `"securityContext":{"capabilities":{"add":[@]}}`, 1), `"C#"`},
 		"volumes":              {`"spec":{"containers":[{"name":"a","image":"a"}],"volumes":[@]}`, `{"name":"v#","emptyDir":{}}`},
 		"one volume":           {`"spec":{"containers":[{"name":"a","image":"a"}],"volumes":[@]}`, `{"name":"v","emptyDir":{}}`},
-		"projections":          {`"spec":{"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"v","projected":{"sources":[@]}}]}`, `{"configMap":{"name":"c","items":[{"key":"a","path":"p#"}]}}`},
-		"keys":                 {`"spec":{"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"v","configMap":{"name":"c","items":[@]}}]}`, `{"key":"a","path":"p#"}`},
-		"tolerations":          {`"spec":{"containers":[{"name":"a","image":"a"}],"tolerations":[@]}`, `{"key":"k#","operator":"Exists"}`},
-		"one toleration":       {`"spec":{"containers":[{"name":"a","image":"a"}],"tolerations":[@]}`, `{"key":"k","operator":"Exists"}`},
-		"hosts":                {`"spec":{"containers":[{"name":"a","image":"a"}],"hostAliases":[@]}`, `{"ip":"10.0.0.1","hostnames":["h#"]}`},
-		"pull secrets":         {`"spec":{"containers":[{"name":"a","image":"a"}],"imagePullSecrets":[@]}`, `{"name":"s#"}`},
-		"gates":                {`"spec":{"containers":[{"name":"a","image":"a"}],"schedulingGates":[@]}`, `{"name":"example.com/g#"}`},
-		"readiness gates":      {`"spec":{"containers":[{"name":"a","image":"a"}],"readinessGates":[@]}`, `{"conditionType":"example.com/g#"}`},
-		"spreads":              {`"spec":{"containers":[{"name":"a","image":"a"}],"topologySpreadConstraints":[@]}`, `{"maxSkew":1,"topologyKey":"k#","whenUnsatisfiable":"DoNotSchedule","labelSelector":{}}`},
-		"keys of a spread":     {`"spec":{"containers":[{"name":"a","image":"a"}],"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"k","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"a":"b"}},"matchLabelKeys":[@]}]}`, `"k#"`},
-		"claims":               {`"spec":{"containers":[{"name":"a","image":"a"}],"resourceClaims":[@]}`, `{"name":"r#","resourceClaimName":"c"}`},
-		"node selectors":       {`"spec":{"containers":[{"name":"a","image":"a"}],"nodeSelector":{@}}`, `"k#":"v"`},
-		"node terms":           {`"spec":{"containers":[{"name":"a","image":"a"}],"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[@]}}}}`, `{"matchExpressions":[{"key":"k#","operator":"Exists"}]}`},
-		"affinity terms":       {`"spec":{"containers":[{"name":"a","image":"a"}],"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[@]}}}`, `{"topologyKey":"k#","labelSelector":{"matchLabels":{"a":"b"}}}`},
-		"affinity keys":        {`"spec":{"containers":[{"name":"a","image":"a"}],"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"k","labelSelector":{"matchLabels":{"a":"b"}},"matchLabelKeys":[@]}]}}}`, `"k#"`},
-		"sysctls":              {`"spec":{"containers":[{"name":"a","image":"a"}],"securityContext":{"sysctls":[@]}}`, `{"name":"kernel.s#","value":"1"}`},
-		"groups":               {`"spec":{"containers":[{"name":"a","image":"a"}],"securityContext":{"supplementalGroups":[@]}}`, `#`},
-		"searches":             {`"spec":{"containers":[{"name":"a","image":"a"}],"dnsConfig":{"searches":[@]}}`, `"s#.example.com"`},
+		"projections": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"v","projected":{"sources":[@]}}]}`,
+			`{"configMap":{"name":"c","items":[{"key":"a","path":"p#"}]}}`,
+		},
+		"keys": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"volumes":[{"name":"v","configMap":{"name":"c","items":[@]}}]}`,
+			`{"key":"a","path":"p#"}`,
+		},
+		"tolerations": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"tolerations":[@]}`, `{"key":"k#","operator":"Exists"}`,
+		},
+		"one toleration": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"tolerations":[@]}`, `{"key":"k","operator":"Exists"}`,
+		},
+		"hosts": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"hostAliases":[@]}`, `{"ip":"10.0.0.1","hostnames":["h#"]}`,
+		},
+		"pull secrets": {`"spec":{"containers":[{"name":"a","image":"a"}],"imagePullSecrets":[@]}`, `{"name":"s#"}`},
+		"gates": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"schedulingGates":[@]}`, `{"name":"example.com/g#"}`,
+		},
+		"readiness gates": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"readinessGates":[@]}`, `{"conditionType":"example.com/g#"}`,
+		},
+		"spreads": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"topologySpreadConstraints":[@]}`,
+			`{"maxSkew":1,"topologyKey":"k#","whenUnsatisfiable":"DoNotSchedule","labelSelector":{}}`,
+		},
+		"keys of a spread": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"k",` +
+				`"whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"a":"b"}},"matchLabelKeys":[@]}]}`, `"k#"`,
+		},
+		"claims": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"resourceClaims":[@]}`, `{"name":"r#","resourceClaimName":"c"}`,
+		},
+		"node selectors": {`"spec":{"containers":[{"name":"a","image":"a"}],"nodeSelector":{@}}`, `"k#":"v"`},
+		"node terms": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],` +
+				`"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[@]}}}}`,
+			`{"matchExpressions":[{"key":"k#","operator":"Exists"}]}`,
+		},
+		"affinity terms": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],` +
+				`"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[@]}}}`,
+			`{"topologyKey":"k#","labelSelector":{"matchLabels":{"a":"b"}}}`,
+		},
+		"affinity keys": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],` +
+				`"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"k",` +
+				`"labelSelector":{"matchLabels":{"a":"b"}},"matchLabelKeys":[@]}]}}}`, `"k#"`,
+		},
+		"sysctls": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"securityContext":{"sysctls":[@]}}`,
+			`{"name":"kernel.s#","value":"1"}`,
+		},
+		"groups": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"securityContext":{"supplementalGroups":[@]}}`, `#`,
+		},
+		"searches": {
+			`"spec":{"containers":[{"name":"a","image":"a"}],"dnsConfig":{"searches":[@]}}`, `"s#.example.com"`,
+		},
 	} {
 		all = append(all, creation(name, "pods", "v1 Pod", spec[0], spec[1]))
 	}
 	return append(
 		all,
 		dimension{name: "pods with mounts and volumes", request: "POST " + core + "pods" + dryRun, body: func(n int) string {
-			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a","volumeMounts":[` +
+			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a",` +
+				`"image":"a","volumeMounts":[` +
 				list(n, `{"name":"v#","mountPath":"/p#"}`) + `]}],"volumes":[` + list(n, `{"name":"v#","emptyDir":{}}`) + `]}}`
 		}},
 		dimension{name: "pods with claims of others", request: "POST " + core + "pods" + dryRun, body: func(n int) string {
-			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a","resources":{"claims":[` +
-				list(n, `{"name":"missing-#"}`) + `]}}],"resourceClaims":[` + list(n, `{"name":"r#","resourceClaimName":"c"}`) + `]}}`
+			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a",` +
+				`"resources":{"claims":[` +
+				list(n, `{"name":"missing-#"}`) + `]}}],"resourceClaims":[` + list(n, `{"name":"r#","resourceClaimName":"c"}`) +
+				`]}}`
 		}},
 		dimension{name: "pods with ports of the host", request: "POST " + core + "pods" + dryRun, body: func(n int) string {
-			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[` + list(n, `{"name":"c#","image":"a","ports":[{"containerPort":#,"hostPort":#}]}`) + `],"hostNetwork":true}}`
+			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[` + list(n,
+				`{"name":"c#","image":"a","ports":[{"containerPort":#,"hostPort":#}]}`) + `],"hostNetwork":true}}`
 		}},
 	)
 }
 
 // kinds are dimensions of other built-in kinds.
 func kinds() []dimension {
-	selector := `"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}`
+	selector := `"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},` +
+		`"spec":{"containers":[{"name":"a","image":"a"}]}}`
 	return []dimension{
 		creation("ports", "services", "v1 Service", `"spec":{"ports":[@]}`, `{"name":"p#","port":#}`),
 		creation("one port", "services", "v1 Service", `"spec":{"ports":[@]}`, `{"name":"p","port":80}`),
-		creation("external addresses", "services", "v1 Service", `"spec":{"ports":[{"port":80}],"externalIPs":[@]}`, `"10.0.0.1"`),
-		creation("ranges", "services", "v1 Service", `"spec":{"type":"LoadBalancer","ports":[{"port":80}],"loadBalancerSourceRanges":[@]}`, `"10.0.0.0/8"`),
+		creation("external addresses",
+			"services", "v1 Service", `"spec":{"ports":[{"port":80}],"externalIPs":[@]}`, `"10.0.0.1"`),
+		creation("ranges", "services", "v1 Service",
+			`"spec":{"type":"LoadBalancer","ports":[{"port":80}],"loadBalancerSourceRanges":[@]}`, `"10.0.0.0/8"`),
 		creation("selectors", "services", "v1 Service", `"spec":{"ports":[{"port":80}],"selector":{@}}`, `"k#":"v"`),
-		creation("addresses", "endpoints", "v1 Endpoints", `"subsets":[{"addresses":[@],"ports":[{"port":80}]}]`, `{"ip":"10.0.0.1","hostname":"h#"}`),
-		creation("ports", "endpoints", "v1 Endpoints", `"subsets":[{"addresses":[{"ip":"10.0.0.1"}],"ports":[@]}]`, `{"name":"p#","port":80}`),
-		creation("subsets", "endpoints", "v1 Endpoints", `"subsets":[@]`, `{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":#}]}`),
-		creation("endpoints", "endpointslices", "discovery.k8s.io/v1 EndpointSlice", `"addressType":"IPv4","endpoints":[@]`, `{"addresses":["10.0.0.1"]}`),
-		creation("ports", "endpointslices", "discovery.k8s.io/v1 EndpointSlice", `"addressType":"IPv4","endpoints":[],"ports":[@]`, `{"name":"p#","port":80}`),
-		creation("rules", "ingresses", "networking.k8s.io/v1 Ingress", `"spec":{"rules":[@]}`, `{"host":"h#.example.com","http":{"paths":[{"path":"/","pathType":"Prefix","backend":{"service":{"name":"s","port":{"number":80}}}}]}}`),
-		creation("hosts", "ingresses", "networking.k8s.io/v1 Ingress", `"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}},"tls":[{"hosts":[@]}]}`, `"h#.example.com"`),
-		creation("rules", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy", `"spec":{"podSelector":{},"ingress":[@]}`, `{"from":[{"podSelector":{"matchLabels":{"a":"b"}}}]}`),
-		creation("exceptions", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy", `"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":[@]}}]}]}`, `"10.1.0.0/16"`),
-		creation("requirements", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy", `"spec":{"podSelector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
-		creation("requirements", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
-		creation("values", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[@]}]}}`, `"v#"`),
-		creation("labels to match", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchLabels":{@}}}`, `"k#":"v"`),
-		creation("requirements", "deployments", "apps/v1 Deployment", `"spec":{"selector":{"matchExpressions":[@]},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}}`, `{"key":"k#","operator":"DoesNotExist"}`),
-		creation("claims", "statefulsets", "apps/v1 StatefulSet", `"spec":{"serviceName":"s",`+selector+`,"volumeClaimTemplates":[@]}`, `{"metadata":{"name":"v#"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`),
-		creation("failure rules", "jobs", "batch/v1 Job", `"spec":{"podFailurePolicy":{"rules":[@]},"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}`, `{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}`),
-		creation("exit codes", "jobs", "batch/v1 Job", `"spec":{"podFailurePolicy":{"rules":[{"action":"Ignore","onExitCodes":{"operator":"In","values":[@]}}]},"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}`, `#`),
-		creation("metrics", "horizontalpodautoscalers", "autoscaling/v2 HorizontalPodAutoscaler", `"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"a","apiVersion":"apps/v1"},"metrics":[@]}`, `{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}`),
+		creation("addresses", "endpoints", "v1 Endpoints", `"subsets":[{"addresses":[@],"ports":[{"port":80}]}]`,
+			`{"ip":"10.0.0.1","hostname":"h#"}`),
+		creation("ports", "endpoints", "v1 Endpoints", `"subsets":[{"addresses":[{"ip":"10.0.0.1"}],"ports":[@]}]`,
+			`{"name":"p#","port":80}`),
+		creation("subsets",
+			"endpoints", "v1 Endpoints", `"subsets":[@]`, `{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":#}]}`),
+		creation("endpoints", "endpointslices", "discovery.k8s.io/v1 EndpointSlice", `"addressType":"IPv4","endpoints":[@]`,
+			`{"addresses":["10.0.0.1"]}`),
+		creation("ports", "endpointslices", "discovery.k8s.io/v1 EndpointSlice",
+			`"addressType":"IPv4","endpoints":[],"ports":[@]`, `{"name":"p#","port":80}`),
+		creation("rules", "ingresses", "networking.k8s.io/v1 Ingress", `"spec":{"rules":[@]}`,
+			`{"host":"h#.example.com","http":{"paths":[{"path":"/","pathType":"Prefix","backend":{"service":{"name":"s","port":{"number":80}}}}]}}`),
+		creation("hosts", "ingresses", "networking.k8s.io/v1 Ingress",
+			`"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}},"tls":[{"hosts":[@]}]}`, `"h#.example.com"`),
+		creation("rules", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy", `"spec":{"podSelector":{},"ingress":[@]}`,
+			`{"from":[{"podSelector":{"matchLabels":{"a":"b"}}}]}`),
+		creation("exceptions", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy",
+			`"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":[@]}}]}]}`, `"10.1.0.0/16"`),
+		creation("requirements", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy",
+			`"spec":{"podSelector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
+		creation("requirements", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget",
+			`"spec":{"minAvailable":1,"selector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
+		creation("values", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget",
+			`"spec":{"minAvailable":1,"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[@]}]}}`, `"v#"`),
+		creation("labels to match", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget",
+			`"spec":{"minAvailable":1,"selector":{"matchLabels":{@}}}`, `"k#":"v"`),
+		creation("requirements", "deployments", "apps/v1 Deployment",
+			`"spec":{"selector":{"matchExpressions":[@]},"template":{"metadata":{"labels":{"a":"b"}},`+
+				`"spec":{"containers":[{"name":"a","image":"a"}]}}}`, `{"key":"k#","operator":"DoesNotExist"}`),
+		creation("claims", "statefulsets", "apps/v1 StatefulSet",
+			`"spec":{"serviceName":"s",`+selector+`,"volumeClaimTemplates":[@]}`,
+			`{"metadata":{"name":"v#"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`),
+		creation("failure rules", "jobs", "batch/v1 Job",
+			`"spec":{"podFailurePolicy":{"rules":[@]},"template":{"spec":{"restartPolicy":"Never",`+
+				`"containers":[{"name":"a","image":"a"}]}}}`,
+			`{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}`),
+		creation("exit codes", "jobs", "batch/v1 Job",
+			`"spec":{"podFailurePolicy":{"rules":[{"action":"Ignore","onExitCodes":{"operator":"In","values":[@]}}]},`+
+				`"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}`, `#`),
+		creation("metrics", "horizontalpodautoscalers", "autoscaling/v2 HorizontalPodAutoscaler",
+			`"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"a","apiVersion":"apps/v1"},"metrics":[@]}`,
+			`{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}`),
 		creation("secrets", "serviceaccounts", "v1 ServiceAccount", `"secrets":[@]`, `{"name":"s#"}`),
 		creation("resources", "resourcequotas", "v1 ResourceQuota", `"spec":{"hard":{@}}`, `"count/r#.example.com":"1"`),
 		creation("scopes", "resourcequotas", "v1 ResourceQuota", `"spec":{"scopes":[@]}`, `"BestEffort"`),
 		creation("limits", "limitranges", "v1 LimitRange", `"spec":{"limits":[@]}`, `{"type":"Container","max":{"cpu":"1"}}`),
 		creation("taints", "nodes", "v1 Node", `"spec":{"taints":[@]}`, `{"key":"k#","effect":"NoSchedule"}`),
-		creation("topologies", "storageclasses", "storage.k8s.io/v1 StorageClass", `"provisioner":"example.com/p","allowedTopologies":[@]`, `{"matchLabelExpressions":[{"key":"k#","values":["v"]}]}`),
-		creation("parameters", "storageclasses", "storage.k8s.io/v1 StorageClass", `"provisioner":"example.com/p","parameters":{@}`, `"k#":"v"`),
-		creation("drivers", "csinodes", "storage.k8s.io/v1 CSINode", `"spec":{"drivers":[@]}`, `{"name":"d#.example.com","nodeID":"n"}`),
-		creation("devices", "resourceslices", "resource.k8s.io/v1 ResourceSlice", `"spec":{"driver":"d.example.com","nodeName":"n","pool":{"name":"p","generation":1,"resourceSliceCount":1},"devices":[@]}`, `{"name":"d#"}`),
-		creation("requests", "resourceclaims", "resource.k8s.io/v1 ResourceClaim", `"spec":{"devices":{"requests":[@]}}`, `{"name":"r#","exactly":{"deviceClassName":"c"}}`),
-		creation("rules", "flowschemas", "flowcontrol.apiserver.k8s.io/v1 FlowSchema", `"spec":{"priorityLevelConfiguration":{"name":"p"},"rules":[@]}`, `{"subjects":[{"kind":"User","user":{"name":"u#"}}],"nonResourceRules":[{"verbs":["get"],"nonResourceURLs":["/a"]}]}`),
-		creation("usages", "certificatesigningrequests", "certificates.k8s.io/v1 CertificateSigningRequest", `"spec":{"signerName":"example.com/s","request":"","usages":[@]}`, `"client auth"`),
+		creation("topologies", "storageclasses", "storage.k8s.io/v1 StorageClass",
+			`"provisioner":"example.com/p","allowedTopologies":[@]`, `{"matchLabelExpressions":[{"key":"k#","values":["v"]}]}`),
+		creation("parameters", "storageclasses", "storage.k8s.io/v1 StorageClass",
+			`"provisioner":"example.com/p","parameters":{@}`, `"k#":"v"`),
+		creation("drivers",
+			"csinodes", "storage.k8s.io/v1 CSINode", `"spec":{"drivers":[@]}`, `{"name":"d#.example.com","nodeID":"n"}`),
+		creation("devices", "resourceslices", "resource.k8s.io/v1 ResourceSlice",
+			`"spec":{"driver":"d.example.com","nodeName":"n","pool":{"name":"p","generation":1,`+
+				`"resourceSliceCount":1},"devices":[@]}`, `{"name":"d#"}`),
+		creation("requests", "resourceclaims", "resource.k8s.io/v1 ResourceClaim", `"spec":{"devices":{"requests":[@]}}`,
+			`{"name":"r#","exactly":{"deviceClassName":"c"}}`),
+		creation("rules", "flowschemas", "flowcontrol.apiserver.k8s.io/v1 FlowSchema",
+			`"spec":{"priorityLevelConfiguration":{"name":"p"},"rules":[@]}`,
+			`{"subjects":[{"kind":"User","user":{"name":"u#"}}],"nonResourceRules":[{"verbs":["get"],"nonResourceURLs":["/a"]}]}`),
+		creation("usages", "certificatesigningrequests", "certificates.k8s.io/v1 CertificateSigningRequest",
+			`"spec":{"signerName":"example.com/s","request":"","usages":[@]}`, `"client auth"`),
 	}
 }

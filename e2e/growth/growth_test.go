@@ -202,7 +202,8 @@ func (s *server) grow(d *dimension, enough time.Duration) (all []sample) {
 			break
 		}
 		all = append(all, one)
-		if one.code == http.StatusRequestEntityTooLarge || one.code == http.StatusRequestHeaderFieldsTooLarge || one.cost > enough && len(all) > doublings {
+		if one.code == http.StatusRequestEntityTooLarge || one.code == http.StatusRequestHeaderFieldsTooLarge ||
+			one.cost > enough && len(all) > doublings {
 			break
 		}
 	}
@@ -257,7 +258,8 @@ func TestNoRequestCostsMoreThanItsSize(t *testing.T) {
 				t.Fatal("nothing was measured")
 			}
 			last := all[len(all)-1]
-			t.Logf("%7d: %3d for %4d KiB, %v, growth %.2f; %.150s", last.n, last.code, last.bytes>>10, last.cost.Round(time.Millisecond), worst(all), last.text)
+			t.Logf("%7d: %3d for %4d KiB, %v, growth %.2f; %.150s",
+				last.n, last.code, last.bytes>>10, last.cost.Round(time.Millisecond), worst(all), last.text)
 			if by := worst(all); by > most {
 				t.Errorf("twice as much costs %.2f times as much, want at most %.1f:\n%s", by, most, table(all))
 			}

@@ -12,32 +12,70 @@ import (
 
 // policies are dimensions of roles and of what configures admission.
 func policies() []dimension {
-	const hook = `"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}`
-	const policy = `"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*"]}]},`
+	const hook = `"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],` +
+		`"clientConfig":{"url":"https://example.com"}`
+	const policy = `"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],` +
+		`"resources":["*"]}]},`
 	return []dimension{
-		creation("rules", "roles", "rbac.authorization.k8s.io/v1 Role", `"rules":[@]`, `{"apiGroups":["g#"],"resources":["r"],"verbs":["get"]}`),
-		creation("verbs", "roles", "rbac.authorization.k8s.io/v1 Role", `"rules":[{"apiGroups":[""],"resources":["r"],"verbs":[@]}]`, `"v#"`),
-		creation("names", "roles", "rbac.authorization.k8s.io/v1 Role", `"rules":[{"apiGroups":[""],"resources":["r"],"verbs":["get"],"resourceNames":[@]}]`, `"v#"`),
-		creation("paths", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole", `"rules":[{"verbs":["get"],"nonResourceURLs":[@]}]`, `"/v#/*"`),
-		creation("selectors", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole", `"aggregationRule":{"clusterRoleSelectors":[@]}`, `{"matchLabels":{"a":"b#"}}`),
-		creation("requirements", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole", `"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[@]}]}`, `{"key":"k#","operator":"Exists"}`),
-		creation("subjects", "rolebindings", "rbac.authorization.k8s.io/v1 RoleBinding", `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[@]`, `{"kind":"User","name":"u#","apiGroup":"rbac.authorization.k8s.io"}`),
-		creation("webhooks", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[@]`, `{"name":"h#.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}}`),
-		creation("rules", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"rules":[@]}]`, `{"apiGroups":["g#"],"apiVersions":["*"],"operations":["CREATE"],"resources":["*"]}`),
-		creation("resources", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"rules":[{"apiGroups":["g"],"apiVersions":["*"],"operations":["CREATE"],"resources":[@]}]}]`, `"r#"`),
-		creation("requirements", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"objectSelector":{"matchExpressions":[@]}}]`, `{"key":"k#","operator":"Exists"}`),
-		creation("conditions", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"matchConditions":[@]}]`, `{"name":"c#","expression":"true"}`),
-		creation("validations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", policy+`"validations":[@]}`, `{"expression":"object.metadata.name != 'a#'"}`),
-		creation("variables", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", policy+`"validations":[{"expression":"true"}],"variables":[@]}`, `{"name":"v#","expression":"1"}`),
-		creation("audit annotations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", policy+`"auditAnnotations":[@]}`, `{"key":"k#","valueExpression":"'a'"}`),
-		{name: "create ValidatingAdmissionPolicy with a long expression", request: "POST /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies" + dryRun, body: func(n int) string {
-			return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"x"},` + policy + `"validations":[{"expression":"true` + strings.Repeat(" && true", n) + `"}]}}`
-		}},
-		{name: "create ValidatingAdmissionPolicy with a deep expression", request: "POST /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies" + dryRun, body: func(n int) string {
-			return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"x"},` + policy + `"validations":[{"expression":"` + strings.Repeat("(", n) + "true" + strings.Repeat(")", n) + `"}]}}`
-		}},
-		creation("requirements", "validatingadmissionpolicybindings", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding", `"spec":{"policyName":"p","validationActions":["Deny"],"matchResources":{"namespaceSelector":{"matchExpressions":[@]}}}`, `{"key":"k#","operator":"Exists"}`),
-		creation("mutations", "mutatingadmissionpolicies", "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy", policy+`"reinvocationPolicy":"Never","failurePolicy":"Ignore","mutations":[@]}`, `{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}`),
+		creation("rules", "roles", "rbac.authorization.k8s.io/v1 Role", `"rules":[@]`,
+			`{"apiGroups":["g#"],"resources":["r"],"verbs":["get"]}`),
+		creation("verbs", "roles", "rbac.authorization.k8s.io/v1 Role",
+			`"rules":[{"apiGroups":[""],"resources":["r"],"verbs":[@]}]`, `"v#"`),
+		creation("names", "roles", "rbac.authorization.k8s.io/v1 Role",
+			`"rules":[{"apiGroups":[""],"resources":["r"],"verbs":["get"],"resourceNames":[@]}]`, `"v#"`),
+		creation("paths", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole",
+			`"rules":[{"verbs":["get"],"nonResourceURLs":[@]}]`, `"/v#/*"`),
+		creation("selectors", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole",
+			`"aggregationRule":{"clusterRoleSelectors":[@]}`, `{"matchLabels":{"a":"b#"}}`),
+		creation("requirements", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole",
+			`"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[@]}]}`, `{"key":"k#","operator":"Exists"}`),
+		creation("subjects", "rolebindings", "rbac.authorization.k8s.io/v1 RoleBinding",
+			`"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[@]`,
+			`{"kind":"User","name":"u#","apiGroup":"rbac.authorization.k8s.io"}`),
+		creation("webhooks", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration",
+			`"webhooks":[@]`,
+			`{"name":"h#.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}}`),
+		creation("rules", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration",
+			`"webhooks":[{`+hook+`,"rules":[@]}]`,
+			`{"apiGroups":["g#"],"apiVersions":["*"],"operations":["CREATE"],"resources":["*"]}`),
+		creation("resources", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration",
+			`"webhooks":[{`+hook+`,"rules":[{"apiGroups":["g"],"apiVersions":["*"],"operations":["CREATE"],"resources":[@]}]}]`,
+			`"r#"`),
+		creation("requirements", "validatingwebhookconfigurations",
+			"admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration",
+			`"webhooks":[{`+hook+`,"objectSelector":{"matchExpressions":[@]}}]`, `{"key":"k#","operator":"Exists"}`),
+		creation("conditions", "validatingwebhookconfigurations",
+			"admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"matchConditions":[@]}]`,
+			`{"name":"c#","expression":"true"}`),
+		creation("validations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy",
+			policy+`"validations":[@]}`, `{"expression":"object.metadata.name != 'a#'"}`),
+		creation("variables", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy",
+			policy+`"validations":[{"expression":"true"}],"variables":[@]}`, `{"name":"v#","expression":"1"}`),
+		creation("audit annotations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy",
+			policy+`"auditAnnotations":[@]}`, `{"key":"k#","valueExpression":"'a'"}`),
+		{
+			name:    "create ValidatingAdmissionPolicy with a long expression",
+			request: "POST /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies" + dryRun, body: func(n int) string {
+				return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",` +
+					`"metadata":{"name":"x"},` + policy + `"validations":[{"expression":"true` + strings.Repeat(" && true",
+					n) + `"}]}}`
+			},
+		},
+		{
+			name:    "create ValidatingAdmissionPolicy with a deep expression",
+			request: "POST /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies" + dryRun, body: func(n int) string {
+				return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",` +
+					`"metadata":{"name":"x"},` + policy + `"validations":[{"expression":"` + strings.Repeat("(",
+					n) + "true" + strings.Repeat(")", n) + `"}]}}`
+			},
+		},
+		creation("requirements", "validatingadmissionpolicybindings",
+			"admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding",
+			`"spec":{"policyName":"p","validationActions":["Deny"],`+
+				`"matchResources":{"namespaceSelector":{"matchExpressions":[@]}}}`, `{"key":"k#","operator":"Exists"}`),
+		creation("mutations", "mutatingadmissionpolicies", "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy",
+			policy+`"reinvocationPolicy":"Never","failurePolicy":"Ignore","mutations":[@]}`,
+			`{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}`),
 	}
 }
 
@@ -47,7 +85,9 @@ func reviews() []dimension {
 	self := func(name, selector, item string) dimension {
 		return dimension{
 			name: "review of " + name, request: "POST " + authorization + "selfsubjectaccessreviews",
-			body: filled(`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"verb":"list","resource":"pods",`+selector+`}}}`, item),
+			body: filled(
+				`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview",`+
+					`"spec":{"resourceAttributes":{"verb":"list","resource":"pods",`+selector+`}}}`, item),
 		}
 	}
 	other := func(name, kind, path, spec, item string) dimension {
@@ -59,7 +99,8 @@ func reviews() []dimension {
 	const asked = `"resourceAttributes":{"verb":"list","resource":"pods","namespace":"default"`
 	return []dimension{
 		self("label requirements", `"labelSelector":{"requirements":[@]}`, `{"key":"k#","operator":"Exists"}`),
-		self("label requirements in reverse", `"labelSelector":{"requirements":[@]}`, `{"key":"k#","operator":"In","values":["a#"]}`),
+		self("label requirements in reverse",
+			`"labelSelector":{"requirements":[@]}`, `{"key":"k#","operator":"In","values":["a#"]}`),
 		self("invalid label requirements", `"labelSelector":{"requirements":[@]}`, `{"key":"k #","operator":"In"}`),
 		self("unknown operators", `"labelSelector":{"requirements":[@]}`, `{"key":"k#","operator":"Near"}`),
 		self("values of labels", `"labelSelector":{"requirements":[{"key":"k","operator":"In","values":[@]}]}`, `"v#"`),
@@ -68,14 +109,26 @@ func reviews() []dimension {
 		self("field requirements", `"fieldSelector":{"requirements":[@]}`, `{"key":"k#","operator":"In","values":["v"]}`),
 		self("raw field requirements", `"fieldSelector":{"rawSelector":"@"}`, `k#=v`),
 		other("groups", "SubjectAccessReview", authorization+"subjectaccessreviews", asked+`},"user":"u","groups":[@]`, `"g#"`),
-		other("extra", "SubjectAccessReview", authorization+"subjectaccessreviews", asked+`},"user":"u","extra":{@}`, `"k#":["v"]`),
-		other("values of extra", "SubjectAccessReview", authorization+"subjectaccessreviews", asked+`},"user":"u","extra":{"k":[@]}`, `"v#"`),
-		other("label requirements", "SubjectAccessReview", authorization+"subjectaccessreviews", asked+`,"labelSelector":{"requirements":[@]}},"user":"u"`, `{"key":"k#","operator":"Exists"}`),
-		other("label requirements", "LocalSubjectAccessReview", authorization+"namespaces/default/localsubjectaccessreviews", asked+`,"labelSelector":{"requirements":[@]}},"user":"u"`, `{"key":"k#","operator":"Exists"}`),
-		{name: "audiences of a TokenReview", request: "POST " + authentication + "tokenreviews", body: filled(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"t","audiences":[@]}}`, `"a#"`)},
-		{name: "audiences of a TokenRequest", request: "POST " + core + "serviceaccounts/default/token" + dryRun, body: filled(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":[@]}}`, `"a#"`)},
+		other("extra",
+			"SubjectAccessReview", authorization+"subjectaccessreviews", asked+`},"user":"u","extra":{@}`, `"k#":["v"]`),
+		other("values of extra",
+			"SubjectAccessReview", authorization+"subjectaccessreviews", asked+`},"user":"u","extra":{"k":[@]}`, `"v#"`),
+		other("label requirements", "SubjectAccessReview", authorization+"subjectaccessreviews",
+			asked+`,"labelSelector":{"requirements":[@]}},"user":"u"`, `{"key":"k#","operator":"Exists"}`),
+		other("label requirements", "LocalSubjectAccessReview", authorization+"namespaces/default/localsubjectaccessreviews",
+			asked+`,"labelSelector":{"requirements":[@]}},"user":"u"`, `{"key":"k#","operator":"Exists"}`),
+		{
+			name: "audiences of a TokenReview", request: "POST " + authentication + "tokenreviews",
+			body: filled(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"t","audiences":[@]}}`,
+				`"a#"`),
+		},
+		{
+			name: "audiences of a TokenRequest", request: "POST " + core + "serviceaccounts/default/token" + dryRun,
+			body: filled(`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":[@]}}`, `"a#"`),
+		},
 		{name: "a long token", request: "POST " + authentication + "tokenreviews", body: func(n int) string {
-			return `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"` + strings.Repeat("a.", n) + `"}}`
+			return `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{"token":"` + strings.Repeat("a.",
+				n) + `"}}`
 		}},
 	}
 }
@@ -83,10 +136,14 @@ func reviews() []dimension {
 // schemas are dimensions of definitions.
 func schemas() []dimension {
 	schema := func(name, spec, item string) dimension {
-		return dimension{name: "definition with " + name, request: "POST " + definitions + dryRun, body: filled(definition("xs", "X", spec), item)}
+		return dimension{
+			name: "definition with " + name, request: "POST " + definitions + dryRun,
+			body: filled(definition("xs", "X", spec), item),
+		}
 	}
 	names := func(name, replaced, with, item string) dimension {
-		text := strings.Replace(definition("xs", "X", `{"type":"object","properties":{"a":{"type":"string"}}}`), replaced, with, 1)
+		text := strings.Replace(definition("xs", "X", `{"type":"object","properties":{"a":{"type":"string"}}}`), replaced, with,
+			1)
 		return dimension{name: "definition with " + name, request: "POST " + definitions + dryRun, body: filled(text, item)}
 	}
 	return []dimension{
@@ -94,26 +151,42 @@ func schemas() []dimension {
 		schema("patterns", `{"type":"object","properties":{@}}`, `"p#":{"type":"string","pattern":"^a#$"}`),
 		schema("required names", `{"type":"object","required":[@]}`, `"p#"`),
 		schema("values of an enum", `{"type":"string","enum":[@]}`, `"p#"`),
-		schema("rules", `{"type":"object","properties":{"a":{"type":"string","maxLength":9}},"x-kubernetes-validations":[@]}`, `{"rule":"self.a != 'x#'"}`),
+		schema("rules", `{"type":"object","properties":{"a":{"type":"string","maxLength":9}},"x-kubernetes-validations":[@]}`,
+			`{"rule":"self.a != 'x#'"}`),
 		schema("choices", `{"type":"object","properties":{"a":{"type":"string"}},"oneOf":[@]}`, `{"required":["a"]}`),
 		schema("defaults", `{"type":"object","properties":{@}}`, `"p#":{"type":"string","default":"x"}`),
-		schema("keys of a list", `{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[@],"items":{"type":"object","required":["k0"],"properties":{"k0":{"type":"string"}}}}`, `"k#"`),
+		schema("keys of a list",
+			`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[@],"items":{"type":"object",`+
+				`"required":["k0"],"properties":{"k0":{"type":"string"}}}}`, `"k#"`),
 		// With the square of the depth, which is at most 1000: 0.3 s.
-		{name: "deep definition", accepted: 4.5, request: "POST " + definitions + dryRun, body: nested(definition("xs", "X", `@`), `{"type":"object","properties":{"a":`, `{"type":"string"}`, `}}`)},
-		{name: "deep definition of lists", accepted: 4.5, request: "POST " + definitions + dryRun, body: nested(definition("xs", "X", `@`), `{"type":"array","items":`, `{"type":"string"}`, `}`)},
+		{
+			name: "deep definition", accepted: 4.5, request: "POST " + definitions + dryRun,
+			body: nested(definition("xs", "X", `@`), `{"type":"object","properties":{"a":`, `{"type":"string"}`, `}}`),
+		},
+		{
+			name: "deep definition of lists", accepted: 4.5, request: "POST " + definitions + dryRun,
+			body: nested(definition("xs", "X", `@`), `{"type":"array","items":`, `{"type":"string"}`, `}`),
+		},
 		names("short names", `"kind":"X"`, `"kind":"X","shortNames":[@]`, `"s#"`),
 		names("categories", `"kind":"X"`, `"kind":"X","categories":[@]`, `"s#"`),
-		names("columns", `"served":true`, `"served":true,"additionalPrinterColumns":[@]`, `{"name":"C#","type":"string","jsonPath":".spec.a"}`),
+		names("columns", `"served":true`, `"served":true,"additionalPrinterColumns":[@]`,
+			`{"name":"C#","type":"string","jsonPath":".spec.a"}`),
 		names("selectable fields", `"served":true`, `"served":true,"selectableFields":[@]`, `{"jsonPath":".spec.a"}`),
-		names("versions", `"versions":[`, `"versions":[@,`, `{"name":"v1alpha#","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}`),
-		names("review versions", `"scope":`, `"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://example.com"},"conversionReviewVersions":[@]}},"scope":`, `"v#"`),
+		names("versions", `"versions":[`, `"versions":[@,`,
+			`{"name":"v1alpha#","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}`),
+		names("review versions", `"scope":`,
+			`"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://example.com"},`+
+				`"conversionReviewVersions":[@]}},"scope":`, `"v#"`),
 	}
 }
 
 // customs are dimensions of custom resources.
 func customs() []dimension {
 	thing := func(name, spec, item string) dimension {
-		return dimension{name: "custom resource with " + name, request: "POST " + things + dryRun, body: filled(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{`+spec+`}}`, item)}
+		return dimension{
+			name: "custom resource with " + name, request: "POST " + things + dryRun,
+			body: filled(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{`+spec+`}}`, item),
+		}
 	}
 	all := []dimension{
 		thing("a list", `"list":[@]`, `"v#"`),
@@ -133,13 +206,19 @@ func customs() []dimension {
 		thing("defaulted items", `"defaulted":[@]`, `{}`),
 		thing("items with rules", `"ruled":[@]`, `#`),
 		thing("items that break rules", `"ruled":[@]`, `-#`),
-		thing("embedded resources", `"embedded":[@]`, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a#","labels":{"a":"b"}}}`),
+		thing("embedded resources",
+			`"embedded":[@]`, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a#","labels":{"a":"b"}}}`),
 		thing("dates", `"dates":[@]`, `"2020-01-01T00:00:00Z"`),
 		thing("choices", `"one":[@]`, `{"a":"x"}`),
-		{name: "deep custom resource", request: "POST " + things + dryRun, body: nested(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{"free":@}}`, `{"a":`, "1", "}")},
+		{
+			name: "deep custom resource", request: "POST " + things + dryRun,
+			body: nested(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{"free":@}}`,
+				`{"a":`, "1", "}"),
+		},
 	}
 	for _, d := range slices.Clip(all) {
-		if !slices.ContainsFunc([]string{"set", "by key", "by two keys", "of objects", "values", "defaulted"}, func(end string) bool { return strings.HasSuffix(d.name, end) }) {
+		if !slices.ContainsFunc([]string{"set", "by key", "by two keys", "of objects", "values", "defaulted"},
+			func(end string) bool { return strings.HasSuffix(d.name, end) }) {
 			continue
 		}
 		// The same against an object of the same size, which an update and a patch compare.
@@ -166,8 +245,10 @@ func patches() []dimension {
 	all := []dimension{
 		patch("additions", jsonPatch, a, `[@]`, `{"op":"add","path":"/data/k#","value":"x"}`),
 		patch("tests", jsonPatch, a, `[@]`, `{"op":"test","path":"/data/a","value":"b"}`),
-		patch("copies", jsonPatch, thing, `[{"op":"add","path":"/spec/free","value":{}},@]`, `{"op":"copy","from":"/spec/set","path":"/spec/free/k#"}`),
-		patch("moves", jsonPatch, a, `[{"op":"add","path":"/data/k0","value":""},@]`, `{"op":"move","from":"/data/k0","path":"/data/k0"}`),
+		patch("copies", jsonPatch, thing, `[{"op":"add","path":"/spec/free","value":{}},@]`,
+			`{"op":"copy","from":"/spec/set","path":"/spec/free/k#"}`),
+		patch("moves", jsonPatch, a, `[{"op":"add","path":"/data/k0","value":""},@]`,
+			`{"op":"move","from":"/data/k0","path":"/data/k0"}`),
 		patch("insertions", jsonPatch, thing, `[@]`, `{"op":"add","path":"/spec/set/0","value":"v#"}`),
 		patch("one value replaced", jsonPatch, a, `[@]`, `{"op":"replace","path":"/data/a","value":"x#"}`),
 		patch("members removed", mergePatch, a, `{"data":{@}}`, `"k#":null`),
@@ -177,27 +258,66 @@ func patches() []dimension {
 		patch("deletions", strategic, pod, `{"spec":{"containers":[{"name":"a","env":[@]}]}}`, `{"name":"v#","$patch":"delete"}`),
 		patch("one container", strategic, pod, `{"spec":{"containers":[@]}}`, `{"name":"a","env":[{"name":"v#","value":"x"}]}`),
 		patch("finalizers", strategic, pod, `{"metadata":{"finalizers":[@]}}`, `"example.com/f#"`),
-		patch("deleted finalizers", strategic, pod, `{"metadata":{"$deleteFromPrimitiveList/finalizers":[@]}}`, `"example.com/f#"`),
-		patch("an order", strategic, pod, `{"spec":{"containers":[{"name":"a","$setElementOrder/env":[{"name":"a"},@]}]}}`, `{"name":"v#"}`),
-		patch("an order of strings", strategic, pod, `{"metadata":{"$setElementOrder/finalizers":["example.com/a",@]}}`, `"example.com/f#"`),
+		patch("deleted finalizers",
+			strategic, pod, `{"metadata":{"$deleteFromPrimitiveList/finalizers":[@]}}`, `"example.com/f#"`),
+		patch("an order", strategic, pod, `{"spec":{"containers":[{"name":"a","$setElementOrder/env":[{"name":"a"},@]}]}}`,
+			`{"name":"v#"}`),
+		patch("an order of strings",
+			strategic, pod, `{"metadata":{"$setElementOrder/finalizers":["example.com/a",@]}}`, `"example.com/f#"`),
 		{name: "an order three times as long", media: strategic, request: "PATCH " + pod + dryRun, body: func(n int) string {
-			return `{"spec":{"containers":[{"name":"a","$setElementOrder/env":[` + list(3*n, `{"name":"v#"}`) + `],"env":[` + list(n, `{"name":"v#","value":"x"}`) + `]}]}}`
+			return `{"spec":{"containers":[{"name":"a","$setElementOrder/env":[` + list(3*n, `{"name":"v#"}`) + `],"env":[` +
+				list(n, `{"name":"v#","value":"x"}`) + `]}]}}`
 		}},
-		{name: "deep merge patch", media: mergePatch, request: "PATCH " + thing + dryRun, body: nested(`{"spec":{"free":@}}`, `{"a":`, "1", "}")},
+		{
+			name: "deep merge patch", media: mergePatch, request: "PATCH " + thing + dryRun,
+			body: nested(`{"spec":{"free":@}}`, `{"a":`, "1", "}"),
+		},
 		{name: "deep path of a JSON patch", media: jsonPatch, request: "PATCH " + thing + dryRun, body: func(n int) string {
 			return `[{"op":"add","path":"/spec/free","value":1},{"op":"test","path":"` + strings.Repeat("/a", n) + `","value":1}]`
 		}},
 	}
 	// A small patch of a large object.
 	large := []struct{ name, media, path, made, patch, member, item string }{
-		{"a pod with variables", strategic, core + "pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a","env":[@]}]}}`, `{"spec":{"containers":[{"name":"a","env":[{"name":"new"}]}]}}`, "", `{"name":"v#"}`},
-		{"an object with finalizers", strategic, core + "configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","finalizers":[@]}}`, `{"metadata":{"finalizers":["example.com/new"]}}`, "", `"example.com/f#"`},
-		{"an object with owners", strategic, core + "configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","ownerReferences":[@]}}`, `{"metadata":{"ownerReferences":[{"uid":"u0","$patch":"delete"}]}}`, "", `{"apiVersion":"v1","kind":"Pod","name":"o#","uid":"u#"}`},
-		{"an object with data", mergePatch, core + "configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{@}}`, `{"data":{"new":"x"}}`, "", `"k#":""`},
-		{"an object with data", apply, core + "configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{@}}`, `{"apiVersion":"v1","kind":"ConfigMap","data":{"new":"x"}}`, "", `"k#":""`},
-		{"a pod with variables", apply, core + "pods", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a","env":[@]}]}}`, `{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}}}`, "", `{"name":"v#"}`},
-		{"a custom resource with a set", apply, things, `{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{"set":[@]}}`, `{"apiVersion":"t.example.com/v1","kind":"Thing","spec":{"set":["new"]}}`, "", `"v#"`},
-		{"an object with data", jsonPatch, core + "configmaps", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{@}}`, `[{"op":"add","path":"/data/new","value":"x"}]`, "", `"k#":""`},
+		{
+			"a pod with variables", strategic, core + "pods",
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a","env":[@]}]}}`,
+			`{"spec":{"containers":[{"name":"a","env":[{"name":"new"}]}]}}`, "", `{"name":"v#"}`,
+		},
+		{
+			"an object with finalizers", strategic, core + "configmaps",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","finalizers":[@]}}`,
+			`{"metadata":{"finalizers":["example.com/new"]}}`, "", `"example.com/f#"`,
+		},
+		{
+			"an object with owners", strategic, core + "configmaps",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","ownerReferences":[@]}}`,
+			`{"metadata":{"ownerReferences":[{"uid":"u0","$patch":"delete"}]}}`, "",
+			`{"apiVersion":"v1","kind":"Pod","name":"o#","uid":"u#"}`,
+		},
+		{
+			"an object with data", mergePatch, core + "configmaps",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{@}}`, `{"data":{"new":"x"}}`, "", `"k#":""`,
+		},
+		{
+			"an object with data", apply, core + "configmaps",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{@}}`,
+			`{"apiVersion":"v1","kind":"ConfigMap","data":{"new":"x"}}`, "", `"k#":""`,
+		},
+		{
+			"a pod with variables", apply, core + "pods",
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a","env":[@]}]}}`,
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"}}}`, "", `{"name":"v#"}`,
+		},
+		{
+			"a custom resource with a set", apply, things,
+			`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{"set":[@]}}`,
+			`{"apiVersion":"t.example.com/v1","kind":"Thing","spec":{"set":["new"]}}`, "", `"v#"`,
+		},
+		{
+			"an object with data", jsonPatch, core + "configmaps",
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{@}}`,
+			`[{"op":"add","path":"/data/new","value":"x"}]`, "", `"k#":""`,
+		},
 	}
 	for _, l := range large {
 		made := filled(l.made, l.item)
@@ -224,27 +344,38 @@ func patches() []dimension {
 // applies are dimensions of server-side apply.
 func applies() []dimension {
 	applied := func(name, path, text, item string) dimension {
-		return dimension{name: "apply of " + name, media: apply, request: "PATCH " + path + dryRun + "&fieldManager=m&force=true", body: filled(text, item)}
+		return dimension{
+			name: "apply of " + name, media: apply, request: "PATCH " + path + dryRun + "&fieldManager=m&force=true",
+			body: filled(text, item),
+		}
 	}
 	thing := `{"apiVersion":"t.example.com/v1","kind":"Thing","spec":{@}}`
 	return []dimension{
 		applied("data", core+"configmaps/a", `{"apiVersion":"v1","kind":"ConfigMap","data":{@}}`, `"k#":"x"`),
-		applied("variables", core+"pods/a", `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","env":[@]}]}}`, `{"name":"v#","value":"x"}`),
-		applied("one variable", core+"pods/a", `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","env":[@]}]}}`, `{"name":"v","value":"x"}`),
-		applied("containers", core+"pods/new", `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[@]}}`, `{"name":"c#","image":"x"}`),
-		applied("ports", core+"services/new", `{"apiVersion":"v1","kind":"Service","spec":{"ports":[@]}}`, `{"port":#,"protocol":"TCP"}`),
+		applied("variables", core+"pods/a", `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","env":[@]}]}}`,
+			`{"name":"v#","value":"x"}`),
+		applied("one variable", core+"pods/a", `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","env":[@]}]}}`,
+			`{"name":"v","value":"x"}`),
+		applied("containers",
+			core+"pods/new", `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[@]}}`, `{"name":"c#","image":"x"}`),
+		applied("ports",
+			core+"services/new", `{"apiVersion":"v1","kind":"Service","spec":{"ports":[@]}}`, `{"port":#,"protocol":"TCP"}`),
 		applied("a set", things+"/a", strings.Replace(thing, "@", `"set":[@]`, 1), `"v#"`),
 		applied("a set of objects", things+"/a", strings.Replace(thing, "@", `"objects":[@]`, 1), `{"a":"#"}`),
 		applied("a list by key", things+"/a", strings.Replace(thing, "@", `"map":[@]`, 1), `{"a":"#","b":1}`),
 		applied("free members", things+"/a", strings.Replace(thing, "@", `"free":{@}`, 1), `"k#":1`),
-		applied("rules", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/new", `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","rules":[@]}`, `{"apiGroups":[""],"resources":["r#"],"verbs":["get"]}`),
+		applied("rules", "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles/new",
+			`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","rules":[@]}`,
+			`{"apiGroups":[""],"resources":["r#"],"verbs":["get"]}`),
 		{
-			name: "managers", media: apply, request: "PATCH " + core + "configmaps/managed" + dryRun + "&fieldManager=m", most: 1 << 9,
+			name: "managers", media: apply, request: "PATCH " + core + "configmaps/managed" + dryRun + "&fieldManager=m",
+			most: 1 << 9,
 			body: func(int) string { return `{"apiVersion":"v1","kind":"ConfigMap","data":{"new":"x"}}` },
 			before: func(s *server, n int) {
 				s.do("DELETE "+core+"configmaps/managed", "", "", nil)
 				for i := range n {
-					s.do(fmt.Sprintf("PATCH %sconfigmaps/managed?fieldManager=m%d", core, i), apply, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","data":{"k%d":"x"}}`, i), nil)
+					s.do(fmt.Sprintf("PATCH %sconfigmaps/managed?fieldManager=m%d", core, i), apply,
+						fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","data":{"k%d":"x"}}`, i), nil)
 				}
 			},
 		},
@@ -254,7 +385,10 @@ func applies() []dimension {
 // reads are dimensions of requests without a body, of headers and of queries.
 func reads() []dimension {
 	query := func(name, request, prefix, item string) dimension {
-		return dimension{name: name, request: request, query: func(n int) string { return prefix + strings.ReplaceAll(list(n, item), "\"", "") }}
+		return dimension{
+			name: name, request: request,
+			query: func(n int) string { return prefix + strings.ReplaceAll(list(n, item), "\"", "") },
+		}
 	}
 	header := func(name, request string, key func(i int) (string, string)) dimension {
 		return dimension{name: name, request: request, header: func(n int) http.Header {
@@ -267,7 +401,9 @@ func reads() []dimension {
 		}}
 	}
 	joined := func(name, request, key, item string) dimension {
-		return dimension{name: name, request: request, header: func(n int) http.Header { return http.Header{key: {list(n, item)}} }}
+		return dimension{
+			name: name, request: request, header: func(n int) http.Header { return http.Header{key: {list(n, item)}} },
+		}
 	}
 	options, _ := json.Marshal(map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": []string{"All"}})
 	return []dimension{
@@ -275,14 +411,34 @@ func reads() []dimension {
 		query("values of a label of a list", "GET "+core+"secrets", "?labelSelector=a+notin+(x,", "v#"),
 		query("field requirements of a list", "GET "+core+"secrets", "?fieldSelector=", "metadata.name!=k#"),
 		query("unknown field requirements", "GET "+core+"secrets", "?fieldSelector=", "k#!=k"),
-		{name: "parameters", request: "GET " + core + "configmaps/a", query: func(n int) string { return "?" + strings.ReplaceAll(list(n, "p#=x"), ",", "&") }},
-		{name: "one parameter", request: "GET " + core + "configmaps/a", query: func(n int) string { return "?" + strings.ReplaceAll(list(n, "pretty=x"), ",", "&") }},
-		{name: "dry runs", request: "DELETE " + core + "configmaps/a", query: func(n int) string { return "?" + strings.ReplaceAll(list(n, "dryRun=All"), ",", "&") }, body: func(int) string { return string(options) }},
-		{name: "a long continue token", request: "GET " + core + "secrets", query: func(n int) string { return "?limit=1&continue=" + strings.Repeat("eyJ2", n) }},
+		{
+			name: "parameters", request: "GET " + core + "configmaps/a",
+			query: func(n int) string { return "?" + strings.ReplaceAll(list(n, "p#=x"), ",", "&") },
+		},
+		{
+			name: "one parameter", request: "GET " + core + "configmaps/a",
+			query: func(n int) string { return "?" + strings.ReplaceAll(list(n, "pretty=x"), ",", "&") },
+		},
+		{
+			name: "dry runs", request: "DELETE " + core + "configmaps/a",
+			query: func(n int) string { return "?" + strings.ReplaceAll(list(n, "dryRun=All"), ",", "&") },
+			body:  func(int) string { return string(options) },
+		},
+		{
+			name: "a long continue token", request: "GET " + core + "secrets",
+			query: func(n int) string { return "?limit=1&continue=" + strings.Repeat("eyJ2", n) },
+		},
 		{name: "a long path", request: "GET /apis", query: func(n int) string { return strings.Repeat("/a", n) }},
-		{name: "a long name", request: "GET " + core + "configmaps/", query: func(n int) string { return strings.Repeat("a.", n) }},
-		header("groups to impersonate", "GET "+core+"configmaps/a", func(i int) (string, string) { return "Impersonate-Group", fmt.Sprintf("g%d", i) }),
-		header("extra to impersonate", "GET "+core+"configmaps/a", func(i int) (string, string) { return fmt.Sprintf("Impersonate-Extra-K%d", i), "v" }),
+		{
+			name: "a long name", request: "GET " + core + "configmaps/",
+			query: func(n int) string { return strings.Repeat("a.", n) },
+		},
+		header("groups to impersonate", "GET "+core+"configmaps/a", func(i int) (string, string) {
+			return "Impersonate-Group", fmt.Sprintf("g%d", i)
+		}),
+		header("extra to impersonate", "GET "+core+"configmaps/a", func(i int) (string, string) {
+			return fmt.Sprintf("Impersonate-Extra-K%d", i), "v"
+		}),
 		header("headers", "GET "+core+"configmaps/a", func(i int) (string, string) { return fmt.Sprintf("X-H%d", i), "v" }),
 		joined("media types", "GET "+core+"configmaps/a", "Accept", "application/json;as=Table;v=v#;g=meta.k8s.io"),
 		joined("codings", "GET "+core+"configmaps/a", "Accept-Encoding", "c#;q=0.5"),

@@ -32,10 +32,13 @@ func newWorld(t *testing.T) world {
 	t.Helper()
 	w := world{rigtest.New(t), t}
 	for _, name := range []string{"team-a", "team-b", "team-c"} {
-		w.Create(w.Objects("", "v1", "namespaces"), map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+		w.Create(w.Objects("", "v1", "namespaces"), map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+		})
 	}
 	w.Create(w.maps("default"), map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings"}, "data": map[string]any{"color": "green"},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings"},
+		"data": map[string]any{"color": "green"},
 	})
 	return w
 }
@@ -137,7 +140,8 @@ func (w world) written(after string, least, most, attempts int) {
 		}
 	}
 	if done < least || done > most || len(writes) > attempts {
-		w.t.Errorf("after %s: %d writes of %d attempts, want %d to %d of at most %d: %+v", after, done, len(writes), least, most, attempts, writes)
+		w.t.Errorf("after %s: %d writes of %d attempts, want %d to %d of at most %d: %+v",
+			after, done, len(writes), least, most, attempts, writes)
 	}
 }
 
@@ -182,7 +186,8 @@ func TestCopiesFollowTheSource(t *testing.T) {
 	w.reported("shared", status{Problem: "the source does not exist"})
 	w.copied(map[string]string{"team-b/shared": "blue", "team-c/shared": "blue"})
 	w.Create(w.maps("default"), map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings"}, "data": map[string]any{"color": "red"},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "settings"},
+		"data": map[string]any{"color": "red"},
 	})
 	w.copied(map[string]string{"team-b/shared": "red", "team-c/shared": "red"})
 	w.reported("shared", status{Copies: 2})
@@ -218,7 +223,8 @@ func TestForeignConfigMapIsNotChanged(t *testing.T) {
 	w := newWorld(t)
 	w.define()
 	w.Create(w.maps("team-a"), map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "shared"}, "data": map[string]any{"mine": "1"},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "shared"},
+		"data": map[string]any{"mine": "1"},
 	})
 	stop := w.run()
 	w.order("shared", "team-a", "team-b")

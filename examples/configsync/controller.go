@@ -67,7 +67,9 @@ func (c *controller) clear(ctx context.Context, name string, namespaces []string
 
 // put creates or updates one copy, and waits until the cache has it.
 func (c *controller) put(ctx context.Context, from *corev1.ConfigMap, to informer.Key) error {
-	request, now := c.core.Post(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: to.Name, Labels: map[string]string{label: to.Name}}}
+	request, now := c.core.Post(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: to.Name, Labels: map[string]string{label: to.Name}},
+	}
 	if old, is := c.maps.Get(to); is && old.Labels[label] != to.Name {
 		return fmt.Errorf("configmap %s is not a copy for %s", to, to.Name)
 	} else if is && maps.Equal(old.Data, from.Data) && maps.EqualFunc(old.BinaryData, from.BinaryData, bytes.Equal) {

@@ -33,13 +33,15 @@ func control(ctx context.Context, cfg *rest.Config, log *slog.Logger) error {
 		return err
 	}
 	typed := rest.CopyConfig(cfg)
-	typed.APIPath, typed.GroupVersion, typed.NegotiatedSerializer = "/api", &corev1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
+	typed.APIPath, typed.GroupVersion, typed.NegotiatedSerializer = "/api", &corev1.SchemeGroupVersion,
+		scheme.Codecs.WithoutConversion()
 	core, err := rest.RESTClientFor(typed)
 	if err != nil {
 		return err
 	}
 	c := &controller{core: core, custom: custom.Resource(gvr)}
-	c.maps = informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps")), informer.Logger(log))
+	c.maps = informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps")),
+		informer.Logger(log))
 	c.byLabel = informer.NewIndex1(c.maps, "label", func(m *corev1.ConfigMap) string { return m.Labels[label] })
 	c.orders = informer.New(informer.For[*configCopy](cfg, gvr), informer.Logger(log))
 	c.wire()
@@ -53,7 +55,8 @@ func control(ctx context.Context, cfg *rest.Config, log *slog.Logger) error {
 // of its copies changes.
 func (c *controller) wire() {
 	bySource := informer.NewIndex1(c.orders, "source", func(o *configCopy) source { return o.Spec.Source })
-	todo := c.orders.Reconcile(c.reconcile, informer.Name("copies"), informer.Workers(4), informer.Retry(100*time.Millisecond, 2*time.Second, 0))
+	todo := c.orders.Reconcile(c.reconcile, informer.Name("copies"), informer.Workers(4),
+		informer.Retry(100*time.Millisecond, 2*time.Second, 0))
 	c.maps.Handle(func(ctx context.Context, e informer.Event[*corev1.ConfigMap]) error {
 		if err := c.orders.WaitSynced(ctx); err != nil {
 			return err // before, nothing can be enqueued

@@ -34,7 +34,9 @@ func (w world) pod(name, node string) {
 func (w world) remove(name string) {
 	w.t.Helper()
 	grace := int64(0)
-	err := w.Objects("", "v1", "pods").Namespace("default").Delete(w.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
+	err := w.Objects("", "v1", "pods").Namespace("default").Delete(w.t.Context(), name, metav1.DeleteOptions{
+		GracePeriodSeconds: &grace,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -48,7 +50,8 @@ func (w world) merge(resource, name, patch string, subresources ...string) {
 	if resource == "nodes" {
 		objects = w.Objects("", "v1", resource)
 	}
-	if _, err := objects.Patch(w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...); err != nil {
+	if _, err := objects.Patch(w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
+		subresources...); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -91,7 +94,9 @@ func TestNodesAreLabelledUnderFailures(t *testing.T) {
 	}
 	w := world{rigtest.New(t), t}
 	for _, node := range []string{"a", "b", "quiet"} {
-		w.Create(w.Objects("", "v1", "nodes"), map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node}})
+		w.Create(w.Objects("", "v1", "nodes"), map[string]any{
+			"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node},
+		})
 	}
 	w.pod("first", "a")
 	w.pod("second", "a")
@@ -129,7 +134,8 @@ func TestNodesAreLabelledUnderFailures(t *testing.T) {
 				if conflicts.Add(1) <= 2 { // another writer was faster
 					name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 					patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, conflicts.Load())
-					_, err := w.Objects("", "v1", "nodes").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+					_, err := w.Objects("", "v1", "nodes").Patch(r.Context(), name, types.MergePatchType, patch,
+						metav1.PatchOptions{})
 					return err
 				}
 				return nil

@@ -83,7 +83,8 @@ func TestRulesInOneLineAreAdded(t *testing.T) {
 		if err != nil {
 			t.Fatalf("encode as JSON: %v", err)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+fault.AdminPath, strings.NewReader(string(body)))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+fault.AdminPath,
+			strings.NewReader(string(body)))
 		if err != nil {
 			t.Fatalf("make a request: %v", err)
 		}
@@ -102,7 +103,8 @@ func TestRulesInOneLineAreAdded(t *testing.T) {
 	if text := post("gone,verbs=watch,count=1", "cut"); !strings.Contains(text, "gone-1") || len(set.Rules()) != 2 {
 		t.Errorf("%s: %v", text, set.Rules())
 	}
-	if text := post("cut", "gone,verb=watch"); !strings.Contains(text, "the rule \\\"gone,verb=watch\\\"") || len(set.Rules()) != 2 {
+	if text := post("cut",
+		"gone,verb=watch"); !strings.Contains(text, "the rule \\\"gone,verb=watch\\\"") || len(set.Rules()) != 2 {
 		t.Errorf("%s: %v", text, set.Rules())
 	}
 }
@@ -110,7 +112,9 @@ func TestRulesInOneLineAreAdded(t *testing.T) {
 // TestStatesAreReadAsTheyAreListed by another process.
 func TestStatesAreReadAsTheyAreListed(t *testing.T) {
 	set := fault.New(1)
-	if err := set.Continue(fault.State{Rule: fault.Rule{Name: "a", Action: &fault.Gone{As: "http"}, Count: 3}, Matched: 7, Acted: 2, InWindow: 6}); err != nil {
+	if err := set.Continue(fault.State{
+		Rule: fault.Rule{Name: "a", Action: &fault.Gone{As: "http"}, Count: 3}, Matched: 7, Acted: 2, InWindow: 6,
+	}); err != nil {
 		t.Fatalf("continue: %v", err)
 	}
 	web := httptest.NewRecorder()
@@ -119,7 +123,8 @@ func TestStatesAreReadAsTheyAreListed(t *testing.T) {
 	if err != nil || len(states) != 1 {
 		t.Fatalf("%v, %v", states, err)
 	}
-	if s := states[0]; s.Rule.Name != "a" || s.Rule.Count != 3 || s.Matched != 7 || s.Acted != 2 || s.InWindow != 6 || !s.Added.Equal(set.Rules()[0].Added) {
+	if s := states[0]; s.Rule.Name != "a" || s.Rule.Count != 3 || s.Matched != 7 || s.Acted != 2 || s.InWindow != 6 ||
+		!s.Added.Equal(set.Rules()[0].Added) {
 		t.Errorf("%+v", s)
 	}
 	if _, err := control.ReadStates([]byte("[]")); err == nil {

@@ -52,7 +52,8 @@ func (c *Client) Clear(ctx context.Context) error {
 }
 
 func (c *Client) do(ctx context.Context, method, path string, body []byte) ([]Entry, error) {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+fault.AdminPath+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(c.URL, "/")+fault.AdminPath+path,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("address of the server: %w", err)
 	}
@@ -76,7 +77,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) ([]En
 	}
 	var status metav1.Status
 	if err := json.Unmarshal(answer, &status); err != nil || status.Message == "" {
-		return nil, fmt.Errorf("%s answered %s to %s %s%s: does it serve faults (gapless serve --enable-faults, gapless proxy)?", c.URL, resp.Status, method, fault.AdminPath, path)
+		return nil, fmt.Errorf("%s answered %s to %s %s%s: does it serve faults (gapless serve --enable-faults, gapless proxy)?",
+			c.URL, resp.Status, method, fault.AdminPath, path)
 	}
 	if resp.StatusCode == http.StatusNotFound && (status.Details == nil || status.Details.Kind != "faults") {
 		return nil, fmt.Errorf("%s serves no faults: start it with gapless serve --enable-faults, or use gapless proxy", c.URL)

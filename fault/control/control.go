@@ -56,7 +56,9 @@ func ReadStates(text []byte) ([]fault.State, error) {
 		if err != nil {
 			return nil, err
 		}
-		states = append(states, fault.State{Rule: rules[0], Matched: e.Matched, Acted: e.Acted, Added: e.Added, InWindow: e.InWindow, Problem: e.Problem})
+		states = append(states, fault.State{
+			Rule: rules[0], Matched: e.Matched, Acted: e.Acted, Added: e.Added, InWindow: e.InWindow, Problem: e.Problem,
+		})
 	}
 	return states, nil
 }

@@ -16,11 +16,14 @@ func TestRulesAreListedAddedAndRemoved(t *testing.T) {
 	server := httptest.NewServer(control.Handler{Set: set})
 	defer server.Close()
 	c := &control.Client{URL: server.URL, HTTP: server.Client()}
-	all, err := c.Add(t.Context(), fault.Rule{Action: &fault.Gone{As: "http"}}, fault.Rule{Name: "slow", Action: &fault.Throttle{BytesPerSecond: 5}, Count: 3})
+	all, err := c.Add(t.Context(), fault.Rule{Action: &fault.Gone{As: "http"}}, fault.Rule{
+		Name: "slow", Action: &fault.Throttle{BytesPerSecond: 5}, Count: 3,
+	})
 	if err != nil || len(all) != 2 || all[0].Name != "gone-1" || all[1].Action != "throttle" {
 		t.Fatalf("%v, %v", all, err)
 	}
-	if want := `{"name":"slow","match":{},"action":"throttle","with":{"bytesPerSecond":5},"count":3}`; string(all[1].Rule) != want {
+	if want := `{"name":"slow","match":{},"action":"throttle","with":{"bytesPerSecond":5},"count":3}`; string(
+		all[1].Rule) != want {
 		t.Errorf("%s, want %s", all[1].Rule, want)
 	}
 	for _, wrong := range []fault.Rule{{Name: "slow", Action: &fault.Cut{}}, {Action: &fault.Delay{}}} {

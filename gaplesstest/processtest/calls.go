@@ -130,8 +130,10 @@ func (c *calls) do(ctx context.Context, method, path string, body any) ([]byte, 
 		return answer, err
 	}
 	var status metav1.Status
-	if err := json.Unmarshal(answer, &status); err == nil && resp.StatusCode == http.StatusNotFound && strings.HasPrefix(path, callsPath) {
-		return nil, fmt.Errorf("the program does not know the call %s: it is too old, or this module is: use the same version of both", path)
+	if err := json.Unmarshal(answer,
+		&status); err == nil && resp.StatusCode == http.StatusNotFound && strings.HasPrefix(path, callsPath) {
+		return nil, fmt.Errorf(
+			"the program does not know the call %s: it is too old, or this module is: use the same version of both", path)
 	}
 	if status.Message == "" {
 		return nil, fmt.Errorf("the server answers %s to %s %s", resp.Status, method, path)

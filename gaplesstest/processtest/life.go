@@ -38,7 +38,10 @@ func (s *Server) flags() ([]string, error) {
 	if seed == 0 {
 		seed = 1 // for the program 0 is another one each time
 	}
-	flags := []string{"serve", "--unsafe-no-fsync", "--stop-at-once", "--bootstrap", "server", "--history", "0", "--history-bytes", "0", "--log-level", "debug"}
+	flags := []string{
+		"serve", "--unsafe-no-fsync", "--stop-at-once", "--bootstrap", "server", "--history", "0", "--history-bytes", "0",
+		"--log-level", "debug",
+	}
 	flags = append(flags, s.options.flags...)
 	flags = append(flags,
 		"--data-dir", s.data(), "--ephemeral", s.dir.path, "--listen", s.port.address, "--ready-file", s.readyFile(),

@@ -73,7 +73,8 @@ func (c caller) send(method, path, body string) (int, []byte) {
 // create creates a ConfigMap and returns its resourceVersion.
 func (c caller) create(name string) string {
 	c.t.Helper()
-	code, text := c.send(http.MethodPost, maps, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name))
+	code, text := c.send(http.MethodPost, maps,
+		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q}}`, name))
 	if code != http.StatusCreated {
 		c.t.Fatalf("create %s: %d %s", name, code, text)
 	}
@@ -150,7 +151,8 @@ func left(t *testing.T, kubeconfig, url string) string {
 func TestServerServesUsersAndManifestsAndLeavesNothing(t *testing.T) {
 	var kubeconfig, url string
 	t.Run("server", func(t *testing.T) {
-		s := processtest.New(t, processtest.Manifests("testdata/crds"), processtest.Flags("--data-dir", "/no/such/dir", "--authorization-mode", "MastersOnly"))
+		s := processtest.New(t, processtest.Manifests("testdata/crds"),
+			processtest.Flags("--data-dir", "/no/such/dir", "--authorization-mode", "MastersOnly"))
 		kubeconfig, url = s.Kubeconfig(), s.URL()
 		admin := as(t, s.RESTConfig())
 		admin.create("a")
@@ -166,7 +168,8 @@ metadata: {name: w, namespace: shop}
 		if code, text := admin.send(http.MethodGet, "/apis/example.com/v1/namespaces/shop/widgets/w", ""); code != http.StatusOK {
 			t.Errorf("%d %s", code, text)
 		}
-		if code, text := as(t, s.User(t, "jane", "readers")).send(http.MethodGet, "/api/v1/secrets", ""); code != http.StatusForbidden || !bytes.Contains(text, []byte("jane")) {
+		if code, text := as(t, s.User(t, "jane", "readers")).send(http.MethodGet, "/api/v1/secrets",
+			""); code != http.StatusForbidden || !bytes.Contains(text, []byte("jane")) {
 			t.Errorf("jane lists secrets: %d %s", code, text)
 		}
 		text, err := os.ReadFile(kubeconfig)
@@ -332,7 +335,8 @@ func TestFaultsStayAndGoOnCountingOverACrash(t *testing.T) {
 	if code := list(); code != http.StatusOK {
 		t.Errorf("the third list: %d", code)
 	}
-	if all := s.Faults(t); len(all) != 2 || all[0].Name != "first" || all[0].Acted != 2 || all[0].Matched != 3 || all[1].Action != "cut" {
+	if all := s.Faults(t); len(all) != 2 || all[0].Name != "first" || all[0].Acted != 2 || all[0].Matched != 3 ||
+		all[1].Action != "cut" {
 		t.Errorf("%+v", all)
 	}
 	s.RemoveFault(t, "first")
@@ -357,7 +361,8 @@ func TestOpenWatchesAreListed(t *testing.T) {
 	defer end()
 	until(t, "the watch is listed", func() bool { return len(s.Watches(t)) == 1 })
 	w := s.Watches(t)[0]
-	if w.Resource != "configmaps" || w.Namespace != "default" || w.From.String() != rv || w.Known.String() != created || w.Delivered != 1 || w.Since.IsZero() {
+	if w.Resource != "configmaps" || w.Namespace != "default" || w.From.String() != rv || w.Known.String() != created ||
+		w.Delivered != 1 || w.Since.IsZero() {
 		t.Errorf("%+v", w)
 	}
 }

@@ -144,7 +144,8 @@ func own(ctx context.Context) (version, source string, err error) {
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	if err := cmd.Run(); err != nil {
-		return "", "", fmt.Errorf("find the version of the program: go list -m %s: %w: %s", thisModule, err, bytes.TrimSpace(said.Bytes()))
+		return "", "", fmt.Errorf("find the version of the program: go list -m %s: %w: %s",
+			thisModule, err, bytes.TrimSpace(said.Bytes()))
 	}
 	var module struct {
 		Version, Dir string

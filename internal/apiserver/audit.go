@@ -19,7 +19,9 @@ func (s *Server) audit(rec *recorder, r *http.Request, caller user.Info, at time
 	if s.cfg.Audit == nil {
 		return r, nil
 	}
-	ctx, audited, err := s.cfg.Audit.Begin(r.Context(), audit.Arrived{HTTP: r, ID: rec.Header().Get("Audit-Id"), At: at, Caller: caller})
+	ctx, audited, err := s.cfg.Audit.Begin(r.Context(), audit.Arrived{
+		HTTP: r, ID: rec.Header().Get("Audit-Id"), At: at, Caller: caller,
+	})
 	if err != nil {
 		return r, wire.Internal(err)
 	}

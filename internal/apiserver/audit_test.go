@@ -92,14 +92,35 @@ rules:
 - {level: RequestResponse, omitStages: [RequestReceived]}`)
 	for _, c := range []struct{ method, path, body, want string }{
 		{"GET", "/api/v1/namespaces/default", "", ""},
-		{"POST", configMaps, `{"metadata":{"name":"a"}}`, "Request ResponseComplete gapless-admin create configmaps default/a 201 request=true response=false"},
-		{"GET", configMaps + "/a", "", "Metadata RequestReceived gapless-admin get configmaps default/a 0 request=false response=false\n" +
-			"Metadata ResponseComplete gapless-admin get configmaps default/a 200 request=false response=false"},
-		{"GET", configMaps, "", "RequestResponse ResponseComplete gapless-admin list configmaps default/ 200 request=false response=true"},
-		{"POST", configMaps, `{"metadata":`, "Request ResponseComplete gapless-admin create configmaps default/ 400 request=false response=false"},
-		{"PUT", configMaps + "/none", `{"metadata":{"name":"other"}}`, "RequestResponse ResponseComplete gapless-admin update configmaps default/none 400 request=true response=true"},
-		{"GET", "/apis/no.such/v1/namespaces/x/things", "", "RequestResponse ResponseComplete gapless-admin list things x/ 404 request=false response=true"},
-		{"DELETE", configMaps + "/a", "", "RequestResponse ResponseComplete gapless-admin delete configmaps default/a 200 request=false response=true"},
+		{
+			"POST", configMaps, `{"metadata":{"name":"a"}}`,
+			"Request ResponseComplete gapless-admin create configmaps default/a 201 request=true response=false",
+		},
+		{
+			"GET", configMaps + "/a", "",
+			"Metadata RequestReceived gapless-admin get configmaps default/a 0 request=false response=false\n" +
+				"Metadata ResponseComplete gapless-admin get configmaps default/a 200 request=false response=false",
+		},
+		{
+			"GET", configMaps, "",
+			"RequestResponse ResponseComplete gapless-admin list configmaps default/ 200 request=false response=true",
+		},
+		{
+			"POST", configMaps, `{"metadata":`,
+			"Request ResponseComplete gapless-admin create configmaps default/ 400 request=false response=false",
+		},
+		{
+			"PUT", configMaps + "/none", `{"metadata":{"name":"other"}}`,
+			"RequestResponse ResponseComplete gapless-admin update configmaps default/none 400 request=true response=true",
+		},
+		{
+			"GET", "/apis/no.such/v1/namespaces/x/things", "",
+			"RequestResponse ResponseComplete gapless-admin list things x/ 404 request=false response=true",
+		},
+		{
+			"DELETE", configMaps + "/a", "",
+			"RequestResponse ResponseComplete gapless-admin delete configmaps default/a 200 request=false response=true",
+		},
 	} {
 		d.do(c.method, c.path, c.body, "Content-Type: application/json")
 		if got := tellAll(log.take(t)); got != c.want {
@@ -115,15 +136,18 @@ func TestBodiesAreJSONWhateverTheClientSpeaks(t *testing.T) {
 		{"Content-Type: application/json", "Accept: application/yaml"},
 		{"Content-Type: application/json", "Accept-Encoding: gzip"},
 	} {
-		d.do("POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"x-"},"data":{"a":"b"}}`, headers...)
+		d.do("POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"x-"},"data":{"a":"b"}}`,
+			headers...)
 		d.do("GET", configMaps, "", headers...)
 		events := log.take(t)
 		if len(events) != 2 {
 			t.Fatalf("events:\n%s", tellAll(events))
 		}
-		if at(tree(t, string(events[0].RequestObject.Raw)), "data", "a") != "b" || at(tree(t, string(events[0].ResponseObject.Raw)), "data", "a") != "b" ||
+		if at(tree(t, string(events[0].RequestObject.Raw)), "data", "a") != "b" ||
+			at(tree(t, string(events[0].ResponseObject.Raw)), "data", "a") != "b" ||
 			at(tree(t, string(events[1].ResponseObject.Raw)), "kind") != "ConfigMapList" {
-			t.Errorf("%v: bodies %s, %s, %s", headers, events[0].RequestObject.Raw, events[0].ResponseObject.Raw, events[1].ResponseObject.Raw)
+			t.Errorf("%v: bodies %s, %s, %s",
+				headers, events[0].RequestObject.Raw, events[0].ResponseObject.Raw, events[1].ResponseObject.Raw)
 		}
 	}
 }
@@ -148,7 +172,8 @@ func TestWatchIsRecordedWhenItOpensAndWhenItEnds(t *testing.T) {
 		}
 		s := d.open(client, configMaps+"?watch=1&timeoutSeconds=1")
 		line := " gapless-admin watch configmaps default/ "
-		want := "RequestResponse RequestReceived" + line + "0 request=false response=false\nRequestResponse ResponseStarted" + line + "200 request=false response=false"
+		want := "RequestResponse RequestReceived" + line + "0 request=false response=false\nRequestResponse ResponseStarted" +
+			line + "200 request=false response=false"
 		if got := tellAll(log.take(t)); got != want {
 			t.Errorf("HTTP/%d: when it is open:\n%s\nwant\n%s", protocol, got, want)
 		}
@@ -157,7 +182,8 @@ func TestWatchIsRecordedWhenItOpensAndWhenItEnds(t *testing.T) {
 		if err := d.api.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := tellAll(log.take(t)), "RequestResponse ResponseComplete"+line+"200 request=false response=false"; got != want {
+		if got, want := tellAll(log.take(t)), "RequestResponse ResponseComplete"+line+
+			"200 request=false response=false"; got != want {
 			t.Errorf("HTTP/%d: at the end:\n%s\nwant\n%s", protocol, got, want)
 		}
 	}
@@ -169,15 +195,21 @@ func TestRefusedRequestsAreRecorded(t *testing.T) {
 	if a := d.by(stranger, "GET", configMaps, ""); a.StatusCode != http.StatusUnauthorized {
 		t.Fatal(a.Status)
 	}
-	if got, want := tellAll(log.take(t)), "Metadata ResponseStarted  list configmaps default/ 401 request=false response=false"; got != want {
+	if got, want := tellAll(
+		log.take(t)), "Metadata ResponseStarted  list configmaps default/ 401 request=false response=false"; got != want {
 		t.Errorf("without credentials:\n%s\nwant\n%s", got, want)
 	}
 	d.by(stranger, "GET", "/version", "")
-	if got, want := tellAll(log.take(t)), "Metadata RequestReceived system:anonymous get 0 request=false response=false\nMetadata ResponseComplete system:anonymous get 200 request=false response=false"; got != want {
+	if got, want := tellAll(
+		log.take(
+			t)),
+		"Metadata RequestReceived system:anonymous get 0 request=false response=false\nMetadata ResponseComplete "+
+			"system:anonymous get 200 request=false response=false"; got != want {
 		t.Errorf("an open path:\n%s\nwant\n%s", got, want)
 	}
 	d.do("GET", configMaps+"?watch=1&resourceVersion=x", "")
-	if got, want := tellAll(log.take(t)), "ResponseStarted gapless-admin watch configmaps default/ 400"; !strings.Contains(got, want) {
+	if got, want := tellAll(log.take(t)), "ResponseStarted gapless-admin watch configmaps default/ 400"; !strings.Contains(got,
+		want) {
 		t.Errorf("a watch that is not opened:\n%s\nwant %s", got, want)
 	}
 }
@@ -193,7 +225,8 @@ func TestLinesAreEventsWhateverClientsSend(t *testing.T) {
 		t.Fatalf("%d events", len(events))
 	}
 	e := events[0]
-	if string(e.AuditID) != a.Header.Get("Audit-Id") || len(e.AuditID) != 64 || !strings.HasSuffix(e.UserAgent, "...TRUNCATED") || len(e.RequestURI) < 900<<10 {
+	if string(e.AuditID) != a.Header.Get("Audit-Id") || len(e.AuditID) != 64 || !strings.HasSuffix(e.UserAgent, "...TRUNCATED") ||
+		len(e.RequestURI) < 900<<10 {
 		t.Errorf("id %.100q, agent of %d bytes, URI of %d", e.AuditID, len(e.UserAgent), len(e.RequestURI))
 	}
 	if strings.Join(e.SourceIPs, " ") != "10.0.0.1 10.0.0.2 127.0.0.1" {
@@ -201,7 +234,8 @@ func TestLinesAreEventsWhateverClientsSend(t *testing.T) {
 	}
 	d.do("POST", configMaps, "{\n\"metadata\":{\"name\":\"a\"},\n\"data\":{\"x\":\"\\n{}\"}}", "Content-Type: application/json")
 	d.do("POST", configMaps, "\n{}\n{\"auditID\":\"forged\"}", "Content-Type: application/json")
-	d.do("POST", configMaps, `{"metadata":{"name":"b"},"data":{"x":"`+strings.Repeat("b", 3<<20-100)+`"}}`, "Content-Type: application/json")
+	d.do("POST", configMaps, `{"metadata":{"name":"b"},"data":{"x":"`+strings.Repeat("b", 3<<20-100)+`"}}`,
+		"Content-Type: application/json")
 	if events := log.take(t); len(events) != 3 || events[1].RequestObject != nil || len(events[2].RequestObject.Raw) < 3<<20-200 {
 		t.Errorf("events:\n%.2000s", tellAll(events))
 	}
@@ -211,7 +245,8 @@ func TestReasonsOfAuthorizersAndAnnotationsArrive(t *testing.T) {
 	d, log := audited(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]")
 	d.do("GET", configMaps, "")
 	e := log.take(t)[0]
-	if reason, given := e.Annotations["authorization.k8s.io/reason"]; e.Annotations["authorization.k8s.io/decision"] != "allow" || !given || reason != "" {
+	if reason, given := e.Annotations["authorization.k8s.io/reason"]; e.Annotations["authorization.k8s.io/decision"] != "allow" ||
+		!given || reason != "" {
 		t.Errorf("annotations %v", e.Annotations)
 	}
 }
@@ -223,7 +258,9 @@ func BenchmarkAudit(b *testing.B) {
 	for _, level := range []string{"", "None", "Metadata", "Request", "RequestResponse"} {
 		cfg := apiserver.Config{Reader: reg, Writer: reg, Live: live}
 		if level != "" {
-			p, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: " + level + "}]"))
+			p, err := audit.ParsePolicy(
+				[]byte(
+					"apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: " + level + "}]"))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -242,7 +279,8 @@ func BenchmarkAudit(b *testing.B) {
 		b.Run("create/"+level, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"made-"},"data":{"a":"` + strings.Repeat("x", 780) + `"}}`
+				body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"made-"},"data":{"a":"` +
+					strings.Repeat("x", 780) + `"}}`
 				r := get(b, configMaps, "Content-Type: application/json")
 				r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader(body)), int64(len(body))
 				handler.ServeHTTP(&sink{header: http.Header{}}, r)

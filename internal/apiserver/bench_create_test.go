@@ -12,12 +12,18 @@ import (
 func BenchmarkCreate(b *testing.B) {
 	for _, c := range []struct{ resource, head, tail string }{
 		{"configmaps", `{"kind":"ConfigMap","apiVersion":"v1"`, `"data":{"a":"` + strings.Repeat("x", 780) + `"}`},
-		{"pods", `{"kind":"Pod","apiVersion":"v1"`, `"spec":{"serviceAccountName":"default","nodeSelector":{"zone":"a"},"containers":[` +
-			`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080"],"ports":[{"name":"http","containerPort":8080}],` +
-			`"env":[{"name":"TOKEN","value":"` + strings.Repeat("x", 150) + `"}],"resources":{"requests":{"cpu":"100m","memory":"64Mi"}},` +
-			`"volumeMounts":[{"name":"config","mountPath":"/etc/config"}]},` +
-			`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","readinessProbe":{"httpGet":{"path":"/healthz","port":8443},"periodSeconds":5}}],` +
-			`"volumes":[{"name":"config","configMap":{"name":"config"}}]}`},
+		{
+			"pods", `{"kind":"Pod","apiVersion":"v1"`,
+			`"spec":{"serviceAccountName":"default","nodeSelector":{"zone":"a"},"containers":[` +
+				`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080"],` +
+				`"ports":[{"name":"http","containerPort":8080}],` +
+				`"env":[{"name":"TOKEN","value":"` + strings.Repeat("x",
+				150) + `"}],"resources":{"requests":{"cpu":"100m","memory":"64Mi"}},` +
+				`"volumeMounts":[{"name":"config","mountPath":"/etc/config"}]},` +
+				`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","readinessProbe":{"httpGet":{"path":"/healthz",` +
+				`"port":8443},"periodSeconds":5}}],` +
+				`"volumes":[{"name":"config","configMap":{"name":"config"}}]}`,
+		},
 	} {
 		b.Run(c.resource, func(b *testing.B) {
 			handler, _, _ := loaded(b, 1)

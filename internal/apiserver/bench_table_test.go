@@ -37,7 +37,8 @@ const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespa
 "state":{"running":{"startedAt":"2026-05-01T12:00:08Z"}},"lastState":{"terminated":{"exitCode":1,"reason":"Error","finishedAt":"2026-05-01T12:00:05Z"}}}]}}`
 
 // benchCertificate is a custom resource with seven columns (see certificates.yaml).
-const benchCertificate = `{"apiVersion":"certs.example.com/v1","kind":"Certificate","metadata":{"name":%q,"labels":{"team":"web"}},
+const benchCertificate = `{"apiVersion":"certs.example.com/v1","kind":"Certificate","metadata":{"name":%q,` +
+	`"labels":{"team":"web"}},
 "spec":{"secretName":"web-tls","isCA":false,"share":0.5,"dnsNames":["web.example.org","www.example.org"],"issuerRef":{"name":"ca","kind":"Issuer"}},
 "status":{"conditions":[{"type":"Issuing","status":"False"},{"type":"Ready","status":"True"}],"revision":3,"notAfter":"2027-05-01T12:00:00Z"}}`
 
@@ -71,7 +72,8 @@ func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates strin
 			if err != nil {
 				b.Fatal(err)
 			}
-			object = bytes.Replace(object, []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"resourceVersion":"%s",`, made.Object.ResourceVersion()), 1)
+			object = bytes.Replace(object, []byte(`"metadata":{`),
+				fmt.Appendf(nil, `"metadata":{"resourceVersion":"%s",`, made.Object.ResourceVersion()), 1)
 			status := t
 			status.Name, status.Subresource = name, "status"
 			if _, err := reg.Update(b.Context(), status, object, metav1.UpdateOptions{}); err != nil {

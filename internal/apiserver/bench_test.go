@@ -58,7 +58,8 @@ func loaded(b *testing.B, n int) (http.Handler, *registry.Registry, kinds.Target
 
 func write(b *testing.B, reg *registry.Registry, target kinds.Target, name string) {
 	b.Helper()
-	body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x", 780) + `"}}`
+	body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x",
+		780) + `"}}`
 	if _, err := reg.Create(b.Context(), target, []byte(body), metav1.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
@@ -177,7 +178,9 @@ func BenchmarkState(b *testing.B) {
 						cancel()
 					}
 				}
-				r := get(b, configMaps+"?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan", c.accept)
+				r := get(b,
+					configMaps+"?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan",
+					c.accept)
 				h.ServeHTTP(w, r.WithContext(ctx))
 				b.SetBytes(w.bytes)
 			})

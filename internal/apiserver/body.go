@@ -90,13 +90,15 @@ func duplicated(r *http.Request, t kinds.Target, converted []byte, duplicates er
 		if _, _, err := t.BodyType().Decode(converted, v); err != nil {
 			refused, is := errors.AsType[*wire.StatusError](err)
 			if is && strings.Contains(refused.ErrStatus.Message, strictly) {
-				refused.ErrStatus.Message = strings.Replace(refused.ErrStatus.Message, strictly, strictly+duplicates.Error()+", ", 1)
+				refused.ErrStatus.Message = strings.Replace(refused.ErrStatus.Message, strictly, strictly+duplicates.Error()+", ",
+					1)
 			}
 			return err
 		}
 	}
 	kind := kindOf(t)
-	return wire.BadRequest("%s in version %q cannot be handled as a %s: %s%v", kind.Kind, kind.Version, kind.Kind, strictly, duplicates)
+	return wire.BadRequest("%s in version %q cannot be handled as a %s: %s%v",
+		kind.Kind, kind.Version, kind.Kind, strictly, duplicates)
 }
 
 // kindOf is the kind of a body.

@@ -13,7 +13,9 @@ func TestAFrontProxysUserIsRefused(t *testing.T) {
 	d.create("a", "")
 	before := d.do("GET", configMaps, "").body
 	const body = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b"}}`
-	for _, header := range []string{"X-Remote-User: jane", "X-Remote-Group: system:masters", "X-Remote-Uid: 7", "X-Remote-Extra-Scopes: a", "X-Remote-User: "} {
+	for _, header := range []string{
+		"X-Remote-User: jane", "X-Remote-Group: system:masters", "X-Remote-Uid: 7", "X-Remote-Extra-Scopes: a", "X-Remote-User: ",
+	} {
 		name, _, _ := strings.Cut(header, ":")
 		for _, c := range []struct{ method, path, body string }{
 			{"GET", configMaps, ""},
@@ -35,7 +37,8 @@ func TestAFrontProxysUserIsRefused(t *testing.T) {
 				a := d.by(client, c.method, c.path, c.body, header)
 				s := tree(t, a.body)
 				message, _ := s["message"].(string)
-				if a.StatusCode != http.StatusForbidden || s["kind"] != "Status" || s["reason"] != "Forbidden" || !strings.Contains(message, "the header "+name) {
+				if a.StatusCode != http.StatusForbidden || s["kind"] != "Status" || s["reason"] != "Forbidden" ||
+					!strings.Contains(message, "the header "+name) {
 					t.Errorf("%s %s with %s: %d %.300s", c.method, c.path, header, a.StatusCode, a.body)
 				}
 			}

@@ -61,7 +61,9 @@ func (s *Server) compact(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.writeJSON(w, r, compactAnswer{Compacted: done.UpTo.String(), FreedHistoryBytes: done.HistoryBytes, FreedLogBytes: done.LogBytes})
+	return s.writeJSON(w, r, compactAnswer{
+		Compacted: done.UpTo.String(), FreedHistoryBytes: done.HistoryBytes, FreedLogBytes: done.LogBytes,
+	})
 }
 
 func readCompaction(r *http.Request) (Compaction, error) {
@@ -76,7 +78,8 @@ func readCompaction(r *http.Request) (Compaction, error) {
 		err = errors.New("there is data after the JSON value")
 	}
 	if err != nil {
-		return Compaction{}, wire.BadRequest("the body must be {\"upTo\":\"RESOURCEVERSION\"} or {\"olderThan\":\"10m\"}: %v", err)
+		return Compaction{}, wire.BadRequest("the body must be {\"upTo\":\"RESOURCEVERSION\"} or {\"olderThan\":\"10m\"}: %v",
+			err)
 	}
 	if (req.UpTo == "") == (req.OlderThan == "") {
 		return Compaction{}, wire.BadRequest("set exactly one of upTo and olderThan")

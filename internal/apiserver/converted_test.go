@@ -24,8 +24,10 @@ const (
 func (d *testServer) defineBars(conversion string) {
 	d.t.Helper()
 	body := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"bars.t.example.com"},
-"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"bars","kind":"Bar"},"conversion":` + conversion + `,"versions":[
-{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + fmt.Sprintf(barSchema, `,"c":{"type":"string"},"d":{"type":"string"}`) + `}},
+"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"bars","kind":"Bar"},"conversion":` + conversion +
+		`,"versions":[
+{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":` + fmt.Sprintf(barSchema,
+		`,"c":{"type":"string"},"d":{"type":"string"}`) + `}},
 {"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":` + fmt.Sprintf(barSchema, "") + `},
 "additionalPrinterColumns":[{"name":"C","type":"string","jsonPath":".spec.c"}]}]}}`
 	if a := d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body); a.StatusCode != http.StatusCreated {
@@ -37,7 +39,9 @@ func (d *testServer) defineBars(conversion string) {
 func (d *testServer) fillBars() {
 	d.t.Helper()
 	for i := range 300 {
-		body := fmt.Sprintf(`{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"b-%03d"},"spec":{"c":"seen","payload":"%s"}}`, i, strings.Repeat("x", 500))
+		body := fmt.Sprintf(
+			`{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"b-%03d"},"spec":{"c":"seen","payload":"%s"}}`,
+			i, strings.Repeat("x", 500))
 		if a := d.do("POST", bars, body); a.StatusCode != http.StatusCreated {
 			d.t.Fatal(a.body)
 		}
@@ -47,7 +51,8 @@ func (d *testServer) fillBars() {
 // redefineBars patches the definition with a JSON patch.
 func (d *testServer) redefineBars(patch string) {
 	d.t.Helper()
-	a := d.do("PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/bars.t.example.com", patch, "Content-Type: application/json-patch+json")
+	a := d.do("PATCH", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/bars.t.example.com", patch,
+		"Content-Type: application/json-patch+json")
 	if a.StatusCode != http.StatusOK {
 		d.t.Fatal(a.body)
 	}
@@ -72,7 +77,8 @@ func TestListsOfConvertedObjectsFollowTheSchema(t *testing.T) {
 			for again := range 2 {
 				body := string(d.do("GET", barsV2, "", c.form, "Accept-Encoding: gzip").plain(t))
 				if strings.Contains(body, c.shown) != has || !strings.Contains(body, "b-299") {
-					t.Fatalf("%s, list %d: the field is not as the schema says (it has it: %v): %.1000s", c.form, again, has, body)
+					t.Fatalf("%s, list %d: the field is not as the schema says (it has it: %v): %.1000s",
+						c.form, again, has, body)
 				}
 			}
 			if has {
@@ -89,18 +95,24 @@ func TestMetadataListsOfConvertedObjectsFollowTheWebhook(t *testing.T) {
 	}
 	hook := httptest.NewTLSServer(http.HandlerFunc(labelBars))
 	t.Cleanup(hook.Close)
-	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{
+		Type: "CERTIFICATE", Bytes: hook.Certificate().Raw,
+	}))
 	d := openServer(t, nil)
-	d.defineBars(`{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"` + hook.URL + `/one","caBundle":"` + bundle + `"}}}`)
+	d.defineBars(
+		`{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"` + hook.URL +
+			`/one","caBundle":"` + bundle + `"}}}`)
 	d.fillBars()
 	for _, accept := range []string{protobufType + partialsParams, "application/json" + partialsParams, "application/json"} {
 		for _, encoding := range []string{"", "Accept-Encoding: gzip"} {
 			for _, at := range []string{"one", "two"} {
-				d.redefineBars(`[{"op":"replace","path":"/spec/conversion/webhook/clientConfig/url","value":"` + hook.URL + "/" + at + `"}]`)
+				d.redefineBars(
+					`[{"op":"replace","path":"/spec/conversion/webhook/clientConfig/url","value":"` + hook.URL + "/" + at + `"}]`)
 				for again := range 2 {
 					body := string(d.do("GET", barsV2, "", "Accept: "+accept, encoding).plain(t))
 					if n := strings.Count(body, "label-"+at); n != 300 || strings.Count(body, "label-") != n {
-						t.Fatalf("%s %s, list %d of webhook %s: %d of 300 have its label: %.2000q", accept, encoding, again, at, n, body)
+						t.Fatalf("%s %s, list %d of webhook %s: %d of 300 have its label: %.2000q",
+							accept, encoding, again, at, n, body)
 					}
 				}
 			}
@@ -120,19 +132,27 @@ func TestWatchEndsWithAnErrorWhenAConversionFails(t *testing.T) {
 		labelBars(w, r)
 	}))
 	t.Cleanup(hook.Close)
-	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{
+		Type: "CERTIFICATE", Bytes: hook.Certificate().Raw,
+	}))
 	d := openServer(t, nil)
-	d.defineBars(`{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"` + hook.URL + `/one","caBundle":"` + bundle + `"}}}`)
+	d.defineBars(
+		`{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"` + hook.URL +
+			`/one","caBundle":"` + bundle + `"}}}`)
 	create := func(name string) {
 		t.Helper()
-		if a := d.do("POST", bars, `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"`+name+`"}}`); a.StatusCode != http.StatusCreated {
+		if a := d.do("POST",
+			bars,
+			`{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"`+name+`"}}`); a.StatusCode != http.StatusCreated {
 			t.Fatal(a.body)
 		}
 	}
 	create("a")
 	var open []*stream
 	for _, client := range []*http.Client{d.h1, d.h2} {
-		for _, accept := range []string{acceptJSON, acceptTable, "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"} {
+		for _, accept := range []string{
+			acceptJSON, acceptTable, "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+		} {
 			s := d.open(client, barsV2+"?watch=1", accept)
 			if e := s.next(); e["type"] != "ADDED" {
 				t.Fatalf("%s: %v", accept, e)
@@ -160,12 +180,16 @@ func TestWatchEndsWithAnErrorWhenAConversionFails(t *testing.T) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	metrics := d.do("GET", "/metrics", "").body
-	for _, want := range []string{`requests_total{result="success"} `, `requests_total{result="failed"} `, "duration_seconds_count "} {
-		if name := "\ngapless_conversion_webhook_" + want; !strings.Contains(metrics, name) || strings.Contains(metrics, name+"0\n") {
+	for _, want := range []string{
+		`requests_total{result="success"} `, `requests_total{result="failed"} `, "duration_seconds_count ",
+	} {
+		if name := "\ngapless_conversion_webhook_" + want; !strings.Contains(metrics, name) ||
+			strings.Contains(metrics, name+"0\n") {
 			t.Errorf("no %s in the metrics", name)
 		}
 	}
-	if !strings.Contains(metrics, "\ngapless_conversion_cached_objects 1\n") || strings.Contains(metrics, "\ngapless_conversion_cached_bytes 0\n") {
+	if !strings.Contains(metrics, "\ngapless_conversion_cached_objects 1\n") ||
+		strings.Contains(metrics, "\ngapless_conversion_cached_bytes 0\n") {
 		t.Error("the converted object is not kept")
 	}
 }
@@ -194,6 +218,8 @@ func labelBars(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{ // the caller may have left
 		"apiVersion": in.APIVersion, "kind": in.Kind,
-		"response": map[string]any{"uid": in.Request.UID, "convertedObjects": in.Request.Objects, "result": map[string]any{"status": "Success"}},
+		"response": map[string]any{
+			"uid": in.Request.UID, "convertedObjects": in.Request.Objects, "result": map[string]any{"status": "Success"},
+		},
 	})
 }

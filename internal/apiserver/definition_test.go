@@ -13,7 +13,8 @@ const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 // members of its spec, and version of its version.
 func (d *testServer) define(plural, names, spec, version string) answer {
 	d.t.Helper()
-	a := d.do("POST", definitions, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"`+plural+`.t.example.com"},
+	a := d.do("POST", definitions,
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"`+plural+`.t.example.com"},
 "spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"`+plural+`",`+names+`},`+spec+`"versions":[{"name":"v1","served":true,"storage":true,`+version+`}]}}`)
 	if a.StatusCode != http.StatusCreated {
 		d.t.Fatal(a.body)
@@ -58,9 +59,11 @@ func TestNamesAreAcceptedWhenTheirOwnerIsDeleted(t *testing.T) {
 func TestDefinitionWithABadBundleIsNotEstablished(t *testing.T) {
 	d := openServer(t, nil)
 	created := tree(t, d.define("foos", `"kind":"Foo"`,
-		`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://127.0.0.1/","caBundle":"YQ=="}}},`, anySchema).body)
+		`"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],`+
+			`"clientConfig":{"url":"https://127.0.0.1/","caBundle":"YQ=="}}},`, anySchema).body)
 	c := condition(t, created, "Established")
-	if c["status"] != "False" || c["reason"] != "InvalidCABundle" || c["message"] != "The conversion webhook CABundle is invalid" {
+	if c["status"] != "False" || c["reason"] != "InvalidCABundle" ||
+		c["message"] != "The conversion webhook CABundle is invalid" {
 		t.Errorf("%v", c)
 	}
 }
@@ -69,11 +72,13 @@ func TestDefinitionWithABadBundleIsNotEstablished(t *testing.T) {
 // refused by admission.
 func TestAppliedCustomResourcesAreRefusedAsUpstream(t *testing.T) {
 	d := openServer(t, nil)
-	d.define("foos", `"kind":"Foo"`, "", `"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
+	d.define("foos", `"kind":"Foo"`, "",
+		`"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
 "a":{"type":"object","properties":{"b":{"type":"string"}}},"n":{"type":"object","nullable":true}}}}}}`)
 	apply := func(spec string) answer {
 		return d.do("PATCH", "/apis/t.example.com/v1/namespaces/default/foos/a?fieldManager=m",
-			`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":`+spec+`}`, "Content-Type: application/apply-patch+yaml")
+			`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":`+spec+`}`,
+			"Content-Type: application/apply-patch+yaml")
 	}
 	for _, c := range []struct {
 		spec, text string
@@ -88,13 +93,16 @@ func TestAppliedCustomResourcesAreRefusedAsUpstream(t *testing.T) {
 		}
 	}
 	d.do("DELETE", "/apis/t.example.com/v1/namespaces/default/foos/a", "")
-	d.do("PATCH", definitions+"/foos.t.example.com", `{"metadata":{"finalizers":["example.com/held"]}}`, "Content-Type: application/merge-patch+json")
+	d.do("PATCH", definitions+"/foos.t.example.com", `{"metadata":{"finalizers":["example.com/held"]}}`,
+		"Content-Type: application/merge-patch+json")
 	d.do("DELETE", definitions+"/foos.t.example.com", "")
 	const why = "create not allowed while custom resource definition is terminating"
-	if a := apply(`{}`); a.StatusCode != http.StatusForbidden || tree(t, a.body)["message"] != `foos.t.example.com "a" is forbidden: `+why {
+	if a := apply(`{}`); a.StatusCode != http.StatusForbidden ||
+		tree(t, a.body)["message"] != `foos.t.example.com "a" is forbidden: `+why {
 		t.Errorf("apply: %d %s", a.StatusCode, a.body)
 	}
-	a := d.do("POST", "/apis/t.example.com/v1/namespaces/default/foos", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"}}`)
+	a := d.do("POST", "/apis/t.example.com/v1/namespaces/default/foos",
+		`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"}}`)
 	if a.StatusCode != http.StatusMethodNotAllowed || tree(t, a.body)["message"] != why {
 		t.Errorf("create: %d %s", a.StatusCode, a.body)
 	}
@@ -103,19 +111,25 @@ func TestAppliedCustomResourcesAreRefusedAsUpstream(t *testing.T) {
 func TestStatusUpdatesAreCheckedByTheSchemaOfTheStatus(t *testing.T) {
 	d := openServer(t, nil)
 	const number = `{"type":"object","properties":{"n":{"type":"integer","maximum":10}}}`
-	d.define("foos", `"kind":"Foo"`, "", `"subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}},
+	d.define("foos", `"kind":"Foo"`, "",
+		`"subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}},
 "selectableFields":[{"jsonPath":".spec.n"}],"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":`+number+`,"status":`+number+`}}}`)
 	const foo = "/apis/t.example.com/v1/namespaces/default/foos"
 	d.do("POST", foo, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"n":1}}`)
 	a := d.do("PATCH", foo+"/a/status", `{"spec":{"n":15},"status":{"n":15}}`, "Content-Type: application/merge-patch+json")
-	if want := `Foo.t.example.com "a" is invalid: status.n: Invalid value: 15: n in body should be less than or equal to 10`; tree(t, a.body)["message"] != want {
+	if want := `Foo.t.example.com "a" is invalid: status.n: Invalid value: 15: n in body should be less ` +
+		`than or equal to 10`; tree(t, a.body)["message"] != want {
 		t.Errorf("%d %s, want %s", a.StatusCode, a.body, want)
 	}
-	if a := d.do("PATCH", foo+"/a/status", `{"spec":{"n":15},"status":{"n":5}}`, "Content-Type: application/merge-patch+json"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"spec":{"n":1}`) {
+	if a := d.do("PATCH",
+		foo+"/a/status", `{"spec":{"n":15},"status":{"n":5}}`,
+		"Content-Type: application/merge-patch+json"); a.StatusCode != http.StatusOK ||
+		!strings.Contains(a.body, `"spec":{"n":1}`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	for _, method := range []string{"POST", "DELETE"} {
-		if a := d.do(method, "/apis/t.example.com/v1/foos", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"b"}}`); a.StatusCode != http.StatusNotFound {
+		if a := d.do(method, "/apis/t.example.com/v1/foos",
+			`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"b"}}`); a.StatusCode != http.StatusNotFound {
 			t.Errorf("%s in no namespace: %d %s", method, a.StatusCode, a.body)
 		}
 	}

@@ -109,7 +109,9 @@ func TestAggregatedDiscoveryNamesEveryResource(t *testing.T) {
 						}
 						all = append(all, gv+" "+r.Resource+" "+r.ResponseKind.Kind+scope+strings.Join(r.Verbs, ","))
 						for _, sub := range r.Subresources {
-							all = append(all, gv+" "+r.Resource+"/"+sub.Subresource+" "+sub.ResponseKind.Kind+scope+strings.Join(sub.Verbs, ","))
+							all = append(all,
+								gv+" "+r.Resource+"/"+sub.Subresource+" "+sub.ResponseKind.Kind+scope+strings.Join(sub.Verbs,
+									","))
 						}
 					}
 				}
@@ -125,12 +127,13 @@ func TestAggregatedDiscoveryNamesEveryResource(t *testing.T) {
 func TestDiscoveryFallsBackForUnknownForms(t *testing.T) {
 	d := openServer(t, nil)
 	for accept, want := range map[string]string{
-		"application/json;g=apidiscovery.k8s.io;v=v7;as=APIGroupDiscoveryList,application/json":                              "APIGroupList",
-		"application/json;g=other;v=v2;as=APIGroupDiscoveryList,application/json":                                            "APIGroupList",
-		"application/json,application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList":                              "APIGroupList",
-		"application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json":           "APIGroupList",
-		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,application/json;q=0.5":         "APIGroupDiscoveryList",
-		"application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList," + aggregatedType("v2") + ",application/json": "APIGroupDiscoveryList",
+		"application/json;g=apidiscovery.k8s.io;v=v7;as=APIGroupDiscoveryList,application/json":                      "APIGroupList",
+		"application/json;g=other;v=v2;as=APIGroupDiscoveryList,application/json":                                    "APIGroupList",
+		"application/json,application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList":                      "APIGroupList",
+		"application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json":   "APIGroupList",
+		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,application/json;q=0.5": "APIGroupDiscoveryList",
+		"application/json;g=apidiscovery.k8s.io;v=v9;as=APIGroupDiscoveryList," + aggregatedType("v2") +
+			",application/json": "APIGroupDiscoveryList",
 	} {
 		if a := d.do("GET", "/apis", "", "Accept: "+accept); at(tree(t, a.body), "kind") != want {
 			t.Errorf("%s: %.100s, want %s", accept, a.body, want)
@@ -143,14 +146,16 @@ func TestUnchangedAggregatedDiscoveryIsNotModified(t *testing.T) {
 	for _, root := range []string{"/api", "/apis"} {
 		first := d.do("GET", root, "", acceptAggregated)
 		etag := first.Header.Get("Etag")
-		if len(etag) != 130 || first.Header.Get("Cache-Control") != "public" || !slices.Contains(first.Header.Values("Vary"), "Accept") {
+		if len(etag) != 130 || first.Header.Get("Cache-Control") != "public" ||
+			!slices.Contains(first.Header.Values("Vary"), "Accept") {
 			t.Errorf("%s: headers %v", root, first.Header)
 		}
 		again := d.do("GET", root, "", acceptAggregated, "If-None-Match: "+etag)
 		if again.StatusCode != http.StatusNotModified || again.body != "" || again.Header.Get("Etag") != etag {
 			t.Errorf("%s: %d %q %v", root, again.StatusCode, again.body, again.Header)
 		}
-		if other := d.do("GET", root, "", acceptAggregated, `If-None-Match: "x"`); other.StatusCode != http.StatusOK || other.body != first.body {
+		if other := d.do("GET",
+			root, "", acceptAggregated, `If-None-Match: "x"`); other.StatusCode != http.StatusOK || other.body != first.body {
 			t.Errorf("%s: %d for another tag", root, other.StatusCode)
 		}
 	}
@@ -163,10 +168,13 @@ func TestNewDefinitionIsDiscoveredImmediately(t *testing.T) {
 	if a.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
-	if again := d.do("GET", "/apis", "", acceptAggregated, "If-None-Match: "+etag); again.StatusCode != http.StatusOK || !strings.Contains(again.body, `"resource":"foos"`) {
+	if again := d.do("GET",
+		"/apis", "", acceptAggregated, "If-None-Match: "+etag); again.StatusCode != http.StatusOK ||
+		!strings.Contains(again.body, `"resource":"foos"`) {
 		t.Errorf("%d %.200s", again.StatusCode, again.body)
 	}
-	if list := d.do("GET", "/apis/t.example.com/v1", ""); list.StatusCode != http.StatusOK || !strings.Contains(list.body, `"name":"foos"`) {
+	if list := d.do("GET",
+		"/apis/t.example.com/v1", ""); list.StatusCode != http.StatusOK || !strings.Contains(list.body, `"name":"foos"`) {
 		t.Errorf("%d %s", list.StatusCode, list.body)
 	}
 	foos := "/apis/t.example.com/v1/namespaces/default/foos"
@@ -174,7 +182,9 @@ func TestNewDefinitionIsDiscoveredImmediately(t *testing.T) {
 	if a.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
-	if a = d.do("POST", foos, "k8s\x00", "Content-Type: application/vnd.kubernetes.protobuf"); a.StatusCode != http.StatusUnsupportedMediaType || strings.Contains(a.body, "protobuf") {
+	if a = d.do("POST",
+		foos, "k8s\x00", "Content-Type: application/vnd.kubernetes.protobuf"); a.StatusCode != http.StatusUnsupportedMediaType ||
+		strings.Contains(a.body, "protobuf") {
 		t.Errorf("protobuf: %d %s", a.StatusCode, a.body)
 	}
 	a = d.do("PATCH", foos+"/f", "{}", "Content-Type: application/strategic-merge-patch+json")
@@ -182,15 +192,18 @@ func TestNewDefinitionIsDiscoveredImmediately(t *testing.T) {
 		t.Errorf("strategic merge patch: %d %s", a.StatusCode, a.body)
 	}
 	for _, path := range []string{foos + "/f/nope", foos + "/f/scale"} {
-		if a = d.do("GET", path, ""); a.StatusCode != http.StatusNotFound || tree(t, a.body)["message"] != `foos.t.example.com "f" not found` {
+		if a = d.do("GET",
+			path, ""); a.StatusCode != http.StatusNotFound || tree(t, a.body)["message"] != `foos.t.example.com "f" not found` {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 		}
 	}
-	if table := tableOf(t, []byte(d.do("GET", foos, "", acceptTable).body)); !slices.Equal(columnNames(table), []string{"Name", "Age"}) {
+	if table := tableOf(t, []byte(d.do("GET", foos, "", acceptTable).body)); !slices.Equal(columnNames(table),
+		[]string{"Name", "Age"}) {
 		t.Errorf("columns %v", columnNames(table))
 	}
 }
 
-const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.t.example.com"},
+const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+	`"metadata":{"name":"foos.t.example.com"},
 "spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},"versions":[
 {"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`

@@ -64,7 +64,10 @@ func TestManagedFieldsAreDroppedFromEveryAnswer(t *testing.T) {
 	d.fillMaps(150)
 	d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
 	const foos = "/apis/t.example.com/v1/namespaces/default/foos"
-	if a := d.do("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f","labels":{"a":"b"}},"spec":{}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		foos,
+		`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f","labels":{"a":"b"}},"spec":{}}`); a.StatusCode !=
+		http.StatusCreated {
 		t.Fatal(a.body)
 	}
 	const table = ";as=Table;g=meta.k8s.io;v=v1"
@@ -101,7 +104,8 @@ func TestManagedFieldsAreDroppedFromEveryAnswer(t *testing.T) {
 				if found := dropped(got); found > 0 {
 					t.Fatalf("%s as %s has managed fields: %v", c.path, c.accept, got)
 				}
-				if diff := cmp.Diff(want, got); diff != "" || a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != whole.Header.Get("Content-Type") {
+				if diff := cmp.Diff(want, got); diff != "" || a.StatusCode != http.StatusOK ||
+					a.Header.Get("Content-Type") != whole.Header.Get("Content-Type") {
 					t.Fatalf("%s as %s, %q %q: %d %v %s", c.path, c.accept, encoding, order, a.StatusCode, a.Header, diff)
 				}
 			}
@@ -113,10 +117,21 @@ func TestManagedFieldsAreDroppedFromWrites(t *testing.T) {
 	d := openServer(t, nil)
 	for _, accept := range []string{"application/json", protobufType, "application/json" + partialParams} {
 		for _, c := range []struct{ method, path, body, media string }{
-			{"POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","finalizers":["example.org/x"]}}`, "application/json"},
-			{"PUT", configMaps + "/a", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","finalizers":["example.org/x"]},"data":{"b":"c"}}`, "application/json"},
+			{
+				"POST", configMaps,
+				`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","finalizers":["example.org/x"]}}`,
+				"application/json",
+			},
+			{
+				"PUT", configMaps + "/a",
+				`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","finalizers":["example.org/x"]},"data":{"b":"c"}}`,
+				"application/json",
+			},
 			{"PATCH", configMaps + "/a", `{"data":{"d":"e"}}`, "application/merge-patch+json"},
-			{"PATCH", configMaps + "/a?fieldManager=m", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"f":"g"}}`, "application/apply-patch+yaml"},
+			{
+				"PATCH", configMaps + "/a?fieldManager=m",
+				`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"f":"g"}}`, "application/apply-patch+yaml",
+			},
 			{"DELETE", configMaps + "/a", "", ""},
 		} {
 			a := d.do(c.method, c.path, c.body, "Accept: "+accept+drops, "Content-Type: "+c.media)
@@ -148,10 +163,12 @@ func TestManagedFieldsAreDroppedFromWatches(t *testing.T) {
 	const streaming = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		for _, accept := range []string{
-			"application/json", protobufType, "application/json" + partialParams, protobufType + partialParams, "application/json;as=Table;g=meta.k8s.io;v=v1",
+			"application/json", protobufType, "application/json" + partialParams, protobufType + partialParams,
+			"application/json;as=Table;g=meta.k8s.io;v=v1",
 		} {
 			path := configMaps + "?watch=1&allowWatchBookmarks=true&labelSelector=x%3Dy" + streaming
-			whole, bare, other := d.open(client, path, "Accept: "+accept), d.open(client, path, "Accept: "+accept+drops), d.open(client, path, "Accept: "+accept+drops)
+			whole, bare, other := d.open(client, path, "Accept: "+accept), d.open(client, path,
+				"Accept: "+accept+drops), d.open(client, path, "Accept: "+accept+drops)
 			same := func(n int) {
 				t.Helper()
 				for range n {
@@ -172,7 +189,8 @@ func TestManagedFieldsAreDroppedFromWatches(t *testing.T) {
 			same(2) // the state and its end
 			d.create("b", `"x":"y"`)
 			d.do("PATCH", configMaps+"/b", `{"data":{"z":"1"}}`, "Content-Type: application/merge-patch+json")
-			d.do("PATCH", configMaps+"/b", `{"metadata":{"labels":{"x":"z"}}}`, "Content-Type: application/merge-patch+json") // leaves
+			// leaves
+			d.do("PATCH", configMaps+"/b", `{"metadata":{"labels":{"x":"z"}}}`, "Content-Type: application/merge-patch+json")
 			d.do("PATCH", configMaps+"/b", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type: application/merge-patch+json")
 			d.do("DELETE", configMaps+"/b", "")
 			same(5)
@@ -186,7 +204,8 @@ func TestManagedFieldsAreDroppedFromWatches(t *testing.T) {
 func TestCompressedStreamingListDropsManagedFields(t *testing.T) {
 	d := openServer(t, nil)
 	d.create("a", "")
-	s := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
+	s := d.open(d.h2,
+		configMaps+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1",
 		"Accept: application/json"+drops, "Accept-Encoding: gzip")
 	z, err := gzip.NewReader(s.resp.Body)
 	if err != nil {
@@ -231,11 +250,14 @@ func TestNothingElseCanBeDropped(t *testing.T) {
 		if a.StatusCode != c.code || dropped(got) != c.found {
 			t.Errorf("%s for %s: %d %v", c.path, c.accept, a.StatusCode, got)
 		}
-		if c.code == 406 && !strings.HasPrefix(fmt.Sprint(got["message"]), "only the following media types are accepted: application/json") {
+		if c.code == 406 &&
+			!strings.HasPrefix(fmt.Sprint(got["message"]), "only the following media types are accepted: application/json") {
 			t.Errorf("%s for %s: %v", c.path, c.accept, got)
 		}
 	}
-	if a := d.do("PATCH", get, `{"data":{"b":"c"}}`, "Content-Type: application/merge-patch+json", "Accept: application/json;drop=x"); a.StatusCode != http.StatusNotAcceptable {
+	if a := d.do("PATCH",
+		get, `{"data":{"b":"c"}}`, "Content-Type: application/merge-patch+json",
+		"Accept: application/json;drop=x"); a.StatusCode != http.StatusNotAcceptable {
 		t.Errorf("a write: %d %s", a.StatusCode, a.body)
 	}
 	if got := tree(t, d.do("GET", get, "").body); at(got, "data", "b") != nil {

@@ -66,7 +66,10 @@ func TestLeasesHavePlacesOfTheirOwn(t *testing.T) {
 		method, path, body string
 		want               int
 	}{
-		{"POST", leases, `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"leader"}}`, http.StatusCreated},
+		{
+			"POST", leases, `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"leader"}}`,
+			http.StatusCreated,
+		},
 		{"GET", leases + "/leader", "", http.StatusOK},
 		{"PATCH", leases + "/leader", `{"spec":{"holderIdentity":"e"}}`, http.StatusOK},
 		{"GET", leases, "", http.StatusTooManyRequests},
@@ -110,7 +113,8 @@ func TestNamesOfOneConnectionShare(t *testing.T) {
 	}
 	server, client := net.Pipe()
 	t.Cleanup(func() { _, _ = server.Close(), client.Close() })
-	wrapped := limit.NewListener(one{conn: server}, limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 9, FaultsPerMinute: 9}, limit.NewRefusals())
+	wrapped := limit.NewListener(one{conn: server},
+		limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 9, FaultsPerMinute: 9}, limit.NewRefusals())
 	conn, err := wrapped.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +162,8 @@ func TestLargeBodiesWaitBeforeTheyAreRefused(t *testing.T) {
 	})
 	const bodies = 48
 	body := func(name string, i int) string {
-		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s-%d"},"data":{"a":%q}}`, name, i, strings.Repeat("x", 900_000))
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s-%d"},"data":{"a":%q}}`,
+			name, i, strings.Repeat("x", 900_000))
 	}
 	ended := make(chan answer, 2*bodies)
 	send := func(name string, n int) {
@@ -223,8 +228,10 @@ func TestClientsThatDoNotReadTheirAnswersHoldNoProcessors(t *testing.T) {
 	ended := make(chan struct{}, clients)
 	for i := range clients {
 		go func() { // ends when the clients read
-			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a-%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 100_000))
-			d.api.ServeHTTP(&unread{sink: sink{header: http.Header{}}, begun: u.begun, goOn: u.goOn}, d.request("POST", configMaps, body, "X-Name: a"))
+			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a-%d"},"data":{"a":%q}}`,
+				i, strings.Repeat("x", 100_000))
+			d.api.ServeHTTP(&unread{sink: sink{header: http.Header{}}, begun: u.begun, goOn: u.goOn},
+				d.request("POST", configMaps, body, "X-Name: a"))
 			ended <- struct{}{}
 		}()
 	}

@@ -104,7 +104,8 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
 			for _, header := range []string{"", "Authorization: Bearer abc", "Authorization: Basic YTpi"} {
 				a := d.by(stranger, method, path, "", header)
-				want := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
+				want := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized",` +
+					`"reason":"Unauthorized","code":401}` + "\n"
 				if a.StatusCode != http.StatusUnauthorized || a.body != want {
 					t.Errorf("%s %s: %d %s", method, path, a.StatusCode, a.body)
 				}
@@ -137,21 +138,46 @@ func TestForbiddenUsersGetUpstreamsErrors(t *testing.T) {
 	root := d.client(2, d.user(dir, "eve", "other", "system:masters"))
 	nobody := d.client(2, d.user(dir, ""))
 	for _, c := range []struct{ method, path, want string }{
-		{"GET", configMaps, `configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" in the namespace "default"`},
-		{"GET", configMaps + "/a", `configmaps "a" is forbidden: User "bob" cannot get resource "configmaps" in API group "" in the namespace "default"`},
-		{"GET", configMaps + "?watch=1&timeoutSeconds=-1", `configmaps is forbidden: User "bob" cannot watch resource "configmaps" in API group "" in the namespace "default"`},
-		{"GET", "/api/v1/nodes", `nodes is forbidden: User "bob" cannot list resource "nodes" in API group "" at the cluster scope`},
-		{"GET", "/api/v1/configmaps", `configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" at the cluster scope`},
-		{"PATCH", "/apis/apps/v1/namespaces/x/deployments/d/scale", `deployments.apps "d" is forbidden: User "bob" cannot patch resource "deployments/scale" in API group "apps" in the namespace "x"`},
-		{"DELETE", configMaps, `configmaps is forbidden: User "bob" cannot deletecollection resource "configmaps" in API group "" in the namespace "default"`},
+		{
+			"GET", configMaps,
+			`configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" in the namespace "default"`,
+		},
+		{
+			"GET", configMaps + "/a",
+			`configmaps "a" is forbidden: User "bob" cannot get resource "configmaps" in API group "" in the namespace "default"`,
+		},
+		{
+			"GET", configMaps + "?watch=1&timeoutSeconds=-1",
+			`configmaps is forbidden: User "bob" cannot watch resource "configmaps" in API group "" in the namespace "default"`,
+		},
+		{
+			"GET", "/api/v1/nodes",
+			`nodes is forbidden: User "bob" cannot list resource "nodes" in API group "" at the cluster scope`,
+		},
+		{
+			"GET", "/api/v1/configmaps",
+			`configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" at the cluster scope`,
+		},
+		{
+			"PATCH", "/apis/apps/v1/namespaces/x/deployments/d/scale",
+			`deployments.apps "d" is forbidden: User "bob" cannot patch resource "deployments/scale" in API group "apps" ` +
+				`in the namespace "x"`,
+		},
+		{
+			"DELETE", configMaps,
+			`configmaps is forbidden: User "bob" cannot deletecollection resource "configmaps" in API group "" in the ` +
+				`namespace "default"`,
+		},
 		{"GET", "/metrics", `forbidden: User "bob" cannot get path "/metrics"`},
 	} {
 		a := d.by(bob, c.method, c.path, "")
 		s := tree(t, a.body)
-		if a.StatusCode != http.StatusForbidden || s["message"] != c.want+": only members of system:masters may do this" || s["reason"] != "Forbidden" {
+		if a.StatusCode != http.StatusForbidden || s["message"] != c.want+": only members of system:masters may do this" ||
+			s["reason"] != "Forbidden" {
 			t.Errorf("%s %s: %d %v\nwant %s", c.method, c.path, a.StatusCode, s["message"], c.want)
 		}
-		if a := d.by(root, c.method, c.path, ""); a.StatusCode == http.StatusForbidden || a.StatusCode == http.StatusUnauthorized {
+		if a := d.by(root, c.method, c.path, ""); a.StatusCode == http.StatusForbidden ||
+			a.StatusCode == http.StatusUnauthorized {
 			t.Errorf("%s %s for a member of system:masters: %d", c.method, c.path, a.StatusCode)
 		}
 		if a := d.by(nobody, c.method, c.path, ""); a.StatusCode != http.StatusUnauthorized {
@@ -166,7 +192,8 @@ func TestPanicIsAnsweredWith500AndTheServerContinues(t *testing.T) {
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		a := d.by(client, "GET", configMaps+"/a", "")
-		if s := tree(t, a.body); a.StatusCode != http.StatusInternalServerError || s["reason"] != "InternalError" || s["message"] != "Internal error occurred: panic: oh" {
+		if s := tree(t, a.body); a.StatusCode != http.StatusInternalServerError || s["reason"] != "InternalError" ||
+			s["message"] != "Internal error occurred: panic: oh" {
 			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
 		if a := d.by(client, "GET", configMaps, ""); a.StatusCode != http.StatusOK {
@@ -212,7 +239,8 @@ func TestTooManyConcurrentRequestsAreRefused(t *testing.T) {
 	<-begun
 	a := d.do("GET", configMaps, "")
 	s := tree(t, a.body)
-	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "1" || s["reason"] != "TooManyRequests" || s["message"] != "Too many requests, please try again later." {
+	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "1" || s["reason"] != "TooManyRequests" ||
+		s["message"] != "Too many requests, please try again later." {
 		t.Errorf("%d %v %s", a.StatusCode, a.Header, a.body)
 	}
 	if a := d.do("GET", "/livez", ""); a.StatusCode != http.StatusOK {
@@ -241,7 +269,8 @@ func TestRequestPastItsDeadlineGets504(t *testing.T) {
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		a := d.by(client, "GET", configMaps+"/a?timeout=1ms", "")
-		if s := tree(t, a.body); a.StatusCode != http.StatusGatewayTimeout || s["reason"] != "Timeout" || !strings.Contains(a.body, "did not complete within the allotted timeout") {
+		if s := tree(t, a.body); a.StatusCode != http.StatusGatewayTimeout || s["reason"] != "Timeout" ||
+			!strings.Contains(a.body, "did not complete within the allotted timeout") {
 			t.Errorf("%s: %d %s", a.Proto, a.StatusCode, a.body)
 		}
 	}
@@ -267,8 +296,14 @@ func TestOnlyAdministratorsMayCompact(t *testing.T) {
 		asked              apiserver.Compaction
 	}{
 		{"POST", `{"upTo":"123"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{UpTo: 123}},
-		{"POST", `{"olderThan":"10m"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{OlderThan: 10 * time.Minute}},
-		{"POST", `{"olderThan":"10m","purge":true}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{OlderThan: 10 * time.Minute, Purge: true}},
+		{
+			"POST", `{"olderThan":"10m"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`,
+			apiserver.Compaction{OlderThan: 10 * time.Minute},
+		},
+		{
+			"POST", `{"olderThan":"10m","purge":true}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`,
+			apiserver.Compaction{OlderThan: 10 * time.Minute, Purge: true},
+		},
 		{"POST", `{"purge":true}`, "400 set exactly one of upTo and olderThan", apiserver.Compaction{}},
 		{"POST", `{"upTo":"13"}`, "400 unlucky", apiserver.Compaction{UpTo: 13}},
 		{"POST", ``, "400 the body must be ", apiserver.Compaction{}},
@@ -282,7 +317,10 @@ func TestOnlyAdministratorsMayCompact(t *testing.T) {
 		{"POST", `{"upTo":"0"}`, "400 upTo and olderThan must be larger than zero", apiserver.Compaction{}},
 		{"POST", `{"upTo":"x"}`, "400 upTo is \"x\", and must be a resourceVersion: a number", apiserver.Compaction{}},
 		{"POST", `{"olderThan":"-1m"}`, "400 upTo and olderThan must be larger than zero", apiserver.Compaction{}},
-		{"POST", `{"olderThan":"1 fortnight"}`, "400 olderThan is \"1 fortnight\", and must be a duration", apiserver.Compaction{}},
+		{
+			"POST", `{"olderThan":"1 fortnight"}`, "400 olderThan is \"1 fortnight\", and must be a duration",
+			apiserver.Compaction{},
+		},
 		{"GET", ``, "405 ", apiserver.Compaction{}},
 	} {
 		got = apiserver.Compaction{}
@@ -296,7 +334,8 @@ func TestOnlyAdministratorsMayCompact(t *testing.T) {
 		}
 	}
 	got = apiserver.Compaction{}
-	if a := d.do("POST", path+"?dryRun=All", `{"upTo":"1"}`); a.StatusCode != http.StatusBadRequest || got != (apiserver.Compaction{}) {
+	if a := d.do("POST",
+		path+"?dryRun=All", `{"upTo":"1"}`); a.StatusCode != http.StatusBadRequest || got != (apiserver.Compaction{}) {
 		t.Errorf("a dry run: %d, asked %v", a.StatusCode, got)
 	}
 	if a := openServer(t, nil).do("POST", path, `{"upTo":"1"}`); a.StatusCode < 400 {

@@ -27,7 +27,8 @@ func TestBuiltInKindsRefuseFinalizersWithoutADomain(t *testing.T) {
 			header = merge
 		}
 		a := d.do(c.method, c.path, body, header)
-		refused := strings.Contains(a.body, `Invalid value: \"plain\": name is neither a standard finalizer name nor is it fully qualified`)
+		refused := strings.Contains(a.body,
+			`Invalid value: \"plain\": name is neither a standard finalizer name nor is it fully qualified`)
 		if a.StatusCode != c.code || refused != (c.code == http.StatusUnprocessableEntity) {
 			t.Errorf("%s %s with %s: %d %s", c.method, c.path, c.finalizers, a.StatusCode, a.body)
 		}

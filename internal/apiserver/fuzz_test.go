@@ -50,7 +50,8 @@ func openHall(t testing.TB) *hall {
 	})
 	target := kinds.Target{Namespace: "default"}
 	target.Resource, _ = live.Load().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
-	if _, err := reg.Create(t.Context(), target, []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`), metav1.CreateOptions{}); err != nil {
+	if _, err := reg.Create(t.Context(), target, []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -117,16 +118,20 @@ func (h *hall) serve(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{
-		"/", "//", "/api", "/apis//", "/api/v1/", "/api/v1/namespaces/default/configmaps/a", "/api/v1/namespaces/default/status", "/api/v1/namespaces/x/finalize",
-		"/api/v1/watch/namespaces/default/configmaps/a", "/apis/apps/v1/namespaces/default/deployments/d/scale", "/api/v1/namespaces//configmaps",
-		"/api/v1/configmaps/%2e%2e", "/api/v1/%00", "/%2f", "/livez/ping", "/readyz/../livez", "/gapless/v1/compact", "/metrics", "/version/", "/openapi/v3", "*",
+		"/", "//", "/api", "/apis//", "/api/v1/", "/api/v1/namespaces/default/configmaps/a", "/api/v1/namespaces/default/status",
+		"/api/v1/namespaces/x/finalize",
+		"/api/v1/watch/namespaces/default/configmaps/a", "/apis/apps/v1/namespaces/default/deployments/d/scale",
+		"/api/v1/namespaces//configmaps",
+		"/api/v1/configmaps/%2e%2e", "/api/v1/%00", "/%2f", "/livez/ping", "/readyz/../livez", "/gapless/v1/compact", "/metrics",
+		"/version/", "/openapi/v3", "*",
 		"/api/v1/namespaces/\xff/pods", "/api/v1/watch", "/api/v1/watch/watch/watch",
 	} {
 		f.Add("GET", path, "watch=1")
 		f.Add("POST", path, "limit=1&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhIn0")
 	}
 	f.Add("PATCH", "/api/v1/namespaces/default", "dryRun=All&resourceVersion=0&resourceVersionMatch=Exact")
-	f.Add("GET", "/api/v1/configmaps", "labelSelector=a+in+(b,c),!d&fieldSelector=metadata.name!=x&sendInitialEvents=&timeoutSeconds=-9223372036854775808")
+	f.Add("GET", "/api/v1/configmaps",
+		"labelSelector=a+in+(b,c),!d&fieldSelector=metadata.name!=x&sendInitialEvents=&timeoutSeconds=-9223372036854775808")
 	f.Add("DELETE", "/api/v1/namespaces/default/configmaps/a", "gracePeriodSeconds=-1&timeout=1ns")
 	h := openHall(f)
 	f.Fuzz(func(t *testing.T, method, path, query string) {
@@ -135,15 +140,22 @@ func FuzzPath(f *testing.F) {
 			return // net/http refuses it
 		}
 		u.RawQuery = query
-		r := &http.Request{Method: method, URL: u, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody, Host: "x"}
+		r := &http.Request{
+			Method: method, URL: u, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Body: http.NoBody,
+			Host: "x",
+		}
 		h.serve(t, r.WithContext(t.Context()))
 	})
 }
 
 func FuzzAccept(f *testing.F) {
 	for _, accept := range []string{
-		"", "*/*", "application/*;q=0.1", acceptTable[8:], acceptAggregated[8:], acceptProtobuf[8:], protobufType, protobufType + partialsParams, protobufType + ";stream=watch;sv=v1", "application/json;stream=watch", "application/yaml;q=2,;;",
-		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", `application/json;as="Table";g="meta.k8s.io";v=v1`, "application/json;q=NaN", "a/b;a=b;a=c", protobufType + drops, "application/json;drop=;stream=watch", "application/yaml;drop=x" + drops,
+		"", "*/*", "application/*;q=0.1", acceptTable[8:], acceptAggregated[8:], acceptProtobuf[8:], protobufType,
+		protobufType + partialsParams, protobufType + ";stream=watch;sv=v1", "application/json;stream=watch",
+		"application/yaml;q=2,;;",
+		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", `application/json;as="Table";g="meta.k8s.io";v=v1`,
+		"application/json;q=NaN", "a/b;a=b;a=c", protobufType + drops, "application/json;drop=;stream=watch",
+		"application/yaml;drop=x" + drops,
 	} {
 		f.Add(accept, "gzip;q=0, *", "None")
 		f.Add(accept, "gzip", "Object")
@@ -168,13 +180,15 @@ func FuzzBody(f *testing.F) {
 	const object = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","labels":{"x":"y"}},"data":{"a":"b"}}`
 	f.Add("POST", "application/json", []byte(object))
 	f.Add("PUT", "application/yaml", []byte("kind: ConfigMap\napiVersion: v1\nmetadata: {name: a}\n"))
-	f.Add("PUT", "application/vnd.kubernetes.protobuf", []byte("k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a\x03\x0a\x01a"))
+	f.Add("PUT", "application/vnd.kubernetes.protobuf",
+		[]byte("k8s\x00\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x05\x0a\x03\x0a\x01a"))
 	f.Add("PATCH", "application/merge-patch+json", []byte(`{"metadata":null}`))
 	f.Add("PATCH", "application/json-patch+json", []byte(`[{"op":"move","from":"/metadata","path":"/data"}]`))
 	f.Add("PATCH", "application/strategic-merge-patch+json", []byte(`{"metadata":{"$patch":"replace"}}`))
 	f.Add("PATCH", "application/apply-patch+yaml", []byte("{}"))
 	f.Add("DELETE", "application/json", []byte(`{"kind":"DeleteOptions","preconditions":{"uid":"x"}}`))
-	f.Add("DELETE", "application/vnd.kubernetes.protobuf", []byte("k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x02\x08\x00"))
+	f.Add("DELETE",
+		"application/vnd.kubernetes.protobuf", []byte("k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x02\x08\x00"))
 	f.Add("DELETE", "application/yaml", []byte("gracePeriodSeconds: -1"))
 	f.Add("COMPACT", "application/json", []byte(`{"upTo":"5"}`))
 	f.Add("POST", ";", []byte("\x00\xff"))

@@ -105,7 +105,8 @@ func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed 
 		}
 		r.Body = conn.Request(r.Body)
 	}
-	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" && !rt.Verb.Writes() { // the text is only for who may ask
+	// the text is only for who may ask
+	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" && !rt.Verb.Writes() {
 		addWarning(rec, rt.Resource.Deprecation)
 	}
 	ended := s.account(rec, r, rt.Route, began)
@@ -197,7 +198,8 @@ func (s *Server) account(rec *recorder, r *http.Request, rt route.Route, began t
 		}
 		rec.audited.Completed(s.feeds.Draining(), rec.code)
 		if attrs != nil {
-			s.logger.LogAttrs(s.feeds.Draining(), slog.LevelDebug, "request", append(attrs, slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)))...)
+			s.logger.LogAttrs(s.feeds.Draining(), slog.LevelDebug, "request",
+				append(attrs, slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)))...)
 		}
 	}
 }

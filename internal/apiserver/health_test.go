@@ -24,7 +24,8 @@ func TestHealthMatchesUpstream(t *testing.T) {
 		cfg.Checks = []apiserver.Check{{Name: "etcd", Check: check}, {Name: "informer-sync", Check: check, ReadyOnly: true}}
 	})
 	const whole = "[+]ping ok\n[+]etcd ok\n[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n"
-	const failed = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
+	const failed = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: reason withheld\n[+]shutdown " +
+		"ok\nreadyz check failed\n"
 	const reason = "the disk is full; and slow"
 	stranger := d.client(1)
 	for _, c := range []struct {
@@ -70,7 +71,8 @@ func TestHealthMatchesUpstream(t *testing.T) {
 func TestReadyzFailsWhenTheServerDrainsAndLivezDoesNot(t *testing.T) {
 	d := openServer(t, nil)
 	d.api.Drain()
-	if a := d.do("GET", "/readyz", ""); a.StatusCode != http.StatusInternalServerError || !strings.Contains(a.body, "[-]shutdown failed") {
+	if a := d.do("GET",
+		"/readyz", ""); a.StatusCode != http.StatusInternalServerError || !strings.Contains(a.body, "[-]shutdown failed") {
 		t.Errorf("readyz: %d %s", a.StatusCode, a.body)
 	}
 	if a := d.do("GET", "/livez", ""); a.StatusCode != http.StatusOK {
@@ -98,9 +100,12 @@ func TestMetricsHaveUpstreamNames(t *testing.T) {
 	text := d.do("GET", "/metrics", "").body
 	where := `component="apiserver",group="",resource="configmaps",scope=`
 	for _, want := range []string{
-		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",subresource="",verb="LIST",version="v1"} 1`,
-		`apiserver_request_total{code="201",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",subresource="",verb="POST",version="v1"} 1`,
-		`apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="configmaps",scope="resource",subresource="",verb="GET",version="v1"} 1`,
+		`apiserver_request_total{code="200",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",` +
+			`subresource="",verb="LIST",version="v1"} 1`,
+		`apiserver_request_total{code="201",component="apiserver",dry_run="",group="",resource="configmaps",scope="namespace",` +
+			`subresource="",verb="POST",version="v1"} 1`,
+		`apiserver_request_total{code="404",component="apiserver",dry_run="",group="",resource="configmaps",scope="resource",` +
+			`subresource="",verb="GET",version="v1"} 1`,
 		`apiserver_longrunning_requests{` + where + `"namespace",subresource="",verb="WATCH",version="v1"} 1`,
 		`apiserver_watch_events_total{group="",resource="configmaps",version="v1"} 1`,
 		`apiserver_watch_events_sizes_count{group="",resource="configmaps",version="v1"} 1`,

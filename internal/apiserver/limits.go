@@ -28,7 +28,8 @@ const (
 
 // kindOf returns which limit a request counts for.
 func (s *Server) kindOf(rt route.Route) limit.Kind {
-	if rt.Resource != nil && rt.Name != "" && rt.Resource.GR() == leases || rt.Verb == route.Create && rt.Resource.GR() == leases {
+	if rt.Resource != nil && rt.Name != "" && rt.Resource.GR() == leases ||
+		rt.Verb == route.Create && rt.Resource.GR() == leases {
 		return s.load.Leases
 	}
 	if rt.Verb.Writes() {

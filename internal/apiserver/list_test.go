@@ -21,29 +21,73 @@ func TestInvalidQueriesGetUpstreamsErrors(t *testing.T) {
 	d := openServer(t, nil)
 	d.create("a", "")
 	for _, c := range []struct{ query, want string }{
-		{"resourceVersion=abc", `400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`},
-		{"resourceVersion=-5", `400 BadRequest invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: `},
+		{
+			"resourceVersion=abc",
+			`400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing ` +
+				`"abc": invalid syntax`,
+		},
+		{
+			"resourceVersion=-5",
+			`400 BadRequest invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: `,
+		},
 		{"resourceVersion=99999999999999999999", `400 BadRequest invalid resource version: `},
 		{"timeoutSeconds=abc", `400 BadRequest strconv.ParseInt: parsing "abc": invalid syntax`},
 		{"timeout=abc", `400 BadRequest invalid timeout specified in the request URL - time: invalid duration "abc"`},
 		{"limit=x", `400 BadRequest strconv.ParseInt: parsing "x": invalid syntax`},
 		{"labelSelector=!!", "400 BadRequest unable to parse requirement: found '!', expected: identifier"},
 		{"labelSelector=a%3D%3Db%3D%3Dc", "400 BadRequest "},
-		{"fieldSelector=spec.a%3D1", `400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`},
+		{
+			"fieldSelector=spec.a%3D1",
+			`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+		},
 		{"fieldSelector=x", "400 BadRequest "},
 		{"continue=%25%25", "400 BadRequest invalid continue token: continue key is not valid: "},
-		{"continue=e30", "400 BadRequest invalid continue token: continue key is not valid: server does not recognize this encoded version "},
-		{"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhIn0", "400 BadRequest invalid continue token: continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"},
-		{"resourceVersionMatch=Exact", `422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided`},
-		{"resourceVersion=0&resourceVersionMatch=Exact", `422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"`},
-		{"resourceVersion=1&resourceVersionMatch=Bogus", `422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", ""`},
-		{"sendInitialEvents=true", `422 Invalid ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list`},
+		{
+			"continue=e30",
+			"400 BadRequest invalid continue token: continue key is not valid: server does not recognize this encoded version ",
+		},
+		{
+			"continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MCwic3RhcnQiOiJhIn0",
+			"400 BadRequest invalid continue token: continue key is not valid: incorrect encoded start resourceVersion " +
+				"(version meta.k8s.io/v1)",
+		},
+		{
+			"resourceVersionMatch=Exact",
+			`422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is ` +
+				`forbidden unless resourceVersion is provided`,
+		},
+		{
+			"resourceVersion=0&resourceVersionMatch=Exact",
+			`422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch "exact" ` +
+				`is forbidden for resourceVersion "0"`,
+		},
+		{
+			"resourceVersion=1&resourceVersionMatch=Bogus",
+			`422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Unsupported value: "Bogus": supported ` +
+				`values: "Exact", "NotOlderThan", ""`,
+		},
+		{
+			"sendInitialEvents=true",
+			`422 Invalid ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents ` +
+				`is forbidden for list`,
+		},
 		{"watch=1&resourceVersion=abc", `400 BadRequest invalid resource version: `},
 		{"watch=1&labelSelector=!!", "400 BadRequest unable to parse requirement: "},
-		{"watch=1&fieldSelector=spec.a%3D1", `400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`},
+		{
+			"watch=1&fieldSelector=spec.a%3D1",
+			`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+		},
 		{"watch=1&timeoutSeconds=abc", `400 BadRequest strconv.ParseInt: parsing "abc": invalid syntax`},
-		{"watch=1&sendInitialEvents=1", `422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`},
-		{"watch=1&resourceVersion=5&resourceVersionMatch=NotOlderThan", `422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided`},
+		{
+			"watch=1&sendInitialEvents=1",
+			`422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires ` +
+				`setting resourceVersionMatch to NotOlderThan`,
+		},
+		{
+			"watch=1&resourceVersion=5&resourceVersionMatch=NotOlderThan",
+			`422 Invalid ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is ` +
+				`forbidden for watch unless sendInitialEvents is provided`,
+		},
 	} {
 		t.Run(c.query, func(t *testing.T) {
 			for _, accept := range []string{acceptJSON, acceptTable} {
@@ -94,7 +138,8 @@ func TestListItemsAreTheObjectBytesWithoutKind(t *testing.T) {
 		one := strings.TrimSuffix(d.by(client, "GET", configMaps+"/a", "").body, "\n")
 		one = strings.Replace(one, `"apiVersion":"v1","kind":"ConfigMap",`, "", 1)
 		list := d.by(client, "GET", configMaps, "").body
-		want := `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"` + rvOf(t, list) + `"},"items":[` + one + "]}\n"
+		want := `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"` + rvOf(t, list) + `"},"items":[` +
+			one + "]}\n"
 		if list != want {
 			t.Errorf("%s\nwant %s", list, want)
 		}
@@ -115,7 +160,8 @@ func TestOnlyListItemsOfBuiltInKindsOmitTheirKind(t *testing.T) {
 	d.do("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f"}}`)
 	d.do("POST", "/api/v1/namespaces", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"large"}}`)
 	for range 250 { // large enough to be compressed
-		d.do("POST", "/api/v1/namespaces/large/configmaps", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"c"},"data":{"a":"`+strings.Repeat("x", 500)+`"}}`)
+		d.do("POST", "/api/v1/namespaces/large/configmaps",
+			`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"c"},"data":{"a":"`+strings.Repeat("x", 500)+`"}}`)
 	}
 	items := func(path string, headers ...string) (all []any) {
 		a := d.do("GET", path, "", headers...)
@@ -182,7 +228,8 @@ func TestDeleteCollectionReturnsTheDeletedObjects(t *testing.T) {
 	a := d.do("DELETE", configMaps+"?labelSelector=x%3D1", "")
 	list := tree(t, a.body)
 	items, _ := list["items"].([]any)
-	if a.StatusCode != http.StatusOK || list["kind"] != "ConfigMapList" || len(items) != 1 || at(items[0], "metadata", "name") != "a" {
+	if a.StatusCode != http.StatusOK || list["kind"] != "ConfigMapList" || len(items) != 1 ||
+		at(items[0], "metadata", "name") != "a" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	if a := d.do("GET", configMaps+"/b", ""); a.StatusCode != http.StatusOK {
@@ -201,8 +248,9 @@ type cutShort struct {
 }
 
 func (c cutShort) List(context.Context, kinds.Target, wire.ListOptions) (*wire.List, error) {
-	o, err := wire.ParseObject([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","resourceVersion":"7"},"data":{"a":"`+
-		strings.Repeat("x", 1000)+`"}}`), nil)
+	o, err := wire.ParseObject(
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","resourceVersion":"7"},"data":{"a":"`+
+			strings.Repeat("x", 1000)+`"}}`), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +269,11 @@ func TestIncompleteListIsAnErrorOrCutOff(t *testing.T) {
 	for _, after := range []int{0, 3, 3000} {
 		d := openServer(t, func(cfg *apiserver.Config) { cfg.Reader = cutShort{cfg.Reader, after, gone} })
 		for _, headers := range [][]string{
-			{acceptJSON}, {acceptJSON, "Accept-Encoding: gzip"}, {acceptTable}, {acceptTable, "Accept-Encoding: gzip"}, {"Accept: application/yaml"},
+			{acceptJSON},
+			{acceptJSON, "Accept-Encoding: gzip"},
+			{acceptTable},
+			{acceptTable, "Accept-Encoding: gzip"},
+			{"Accept: application/yaml"},
 		} {
 			for _, client := range []*http.Client{d.h1, d.h2} {
 				code, body, err := d.try(client, configMaps, headers...)

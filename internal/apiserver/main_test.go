@@ -178,7 +178,8 @@ func (d *testServer) request(method, path, body string, headers ...string) *http
 // create posts a config map of the namespace default.
 func (d *testServer) create(name, labels string) {
 	d.t.Helper()
-	body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `","labels":{` + labels + `}},"data":{"a":"<&>"}}`
+	body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `","labels":{` + labels +
+		`}},"data":{"a":"<&>"}}`
 	if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {
 		d.t.Fatalf("create %s: %d %s", name, a.StatusCode, a.body)
 	}

@@ -94,7 +94,8 @@ func TestAcceptSelectsTheForm(t *testing.T) {
 				}
 				want := "only the following media types are accepted: application/json, application/yaml, " + protobufType
 				if c.path == watch && c.accept == yamlType { // which it has, but not as a stream
-					want = "only the following media types are accepted: application/json;stream=watch, " + protobufType + ";stream=watch"
+					want = "only the following media types are accepted: application/json;stream=watch, " + protobufType +
+						";stream=watch"
 				}
 				if status["message"] != want || status["reason"] != "NotAcceptable" {
 					t.Errorf("Status %v", status)
@@ -180,13 +181,15 @@ func TestLargeAnswersAreCompressedIfAccepted(t *testing.T) {
 	d := openServer(t, nil)
 	for i := range 200 {
 		name := fmt.Sprintf("cm-%03d", i)
-		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x", 1000) + `"}}`
+		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x",
+			1000) + `"}}`
 		if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {
 			t.Fatalf("create: %s", a.body)
 		}
 	}
 	plain := d.do("GET", configMaps, "")
-	if len(plain.body) < 128<<10 || plain.Header.Get("Content-Encoding") != "" || !strings.Contains(plain.Header.Get("Vary"), "Accept-Encoding") {
+	if len(plain.body) < 128<<10 || plain.Header.Get("Content-Encoding") != "" ||
+		!strings.Contains(plain.Header.Get("Vary"), "Accept-Encoding") {
 		t.Fatalf("%d bytes, headers %v", len(plain.body), plain.Header)
 	}
 	for _, c := range []struct {

@@ -45,7 +45,8 @@ func (d *testServer) fillMaps(n int) {
 	d.t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
-		body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-%03d","labels":{"odd":"%d"}},"data":{"a":%q}}`,
+		body := fmt.Sprintf(
+			`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-%03d","labels":{"odd":"%d"}},"data":{"a":%q}}`,
 			i, i%2, strings.Repeat("x", random.IntN(2000)))
 		if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {
 			d.t.Fatalf("create: %s", a.body)
@@ -62,7 +63,8 @@ func TestProtobufListsAreThoseInJSON(t *testing.T) {
 	d := openServer(t, nil)
 	d.fillMaps(300)
 	queries := []string{
-		"", "?limit=7", "?limit=100", "?labelSelector=odd%3D1", "?fieldSelector=metadata.name%3Dcm-007", "?resourceVersion=0", "?labelSelector=none",
+		"", "?limit=7", "?limit=100", "?labelSelector=odd%3D1", "?fieldSelector=metadata.name%3Dcm-007", "?resourceVersion=0",
+		"?labelSelector=none",
 	}
 	check := func(t *testing.T) {
 		t.Helper()
@@ -75,10 +77,12 @@ func TestProtobufListsAreThoseInJSON(t *testing.T) {
 				for range 2 {
 					a := d.do("GET", configMaps+query, "", protobufAccepted, encoding)
 					body := a.plain(t)
-					if diff := cmp.Diff(want, envelopeTree(t, body)); diff != "" || a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != protobufType {
+					if diff := cmp.Diff(want, envelopeTree(t, body)); diff != "" || a.StatusCode != http.StatusOK ||
+						a.Header.Get("Content-Type") != protobufType {
 						t.Fatalf("%s %s: %d %v %s", query, encoding, a.StatusCode, a.Header, diff)
 					}
-					if zipped, large := a.Header.Get("Content-Encoding") == "gzip", len(body) > 200<<10; zipped != (large && encoding != "") && len(body) > 100<<10 == large {
+					if zipped, large := a.Header.Get("Content-Encoding") == "gzip", len(
+						body) > 200<<10; zipped != (large && encoding != "") && len(body) > 100<<10 == large {
 						t.Errorf("%s %s: compressed: %t, of %d bytes", query, encoding, zipped, len(body))
 					}
 				}
@@ -86,7 +90,8 @@ func TestProtobufListsAreThoseInJSON(t *testing.T) {
 		}
 	}
 	check(t)
-	if a := d.do("PATCH", configMaps+"/cm-100", `{"data":{"b":"c"}}`, "Content-Type: application/merge-patch+json"); a.StatusCode != http.StatusOK {
+	if a := d.do("PATCH",
+		configMaps+"/cm-100", `{"data":{"b":"c"}}`, "Content-Type: application/merge-patch+json"); a.StatusCode != http.StatusOK {
 		t.Fatal(a.body)
 	}
 	d.do("DELETE", configMaps+"/cm-200", "")
@@ -120,8 +125,11 @@ func TestProtobufListsOfViewsAndMetadata(t *testing.T) {
 	)
 	d := openServer(t, nil)
 	for _, name := range []string{"a", "b"} {
-		body := `{"metadata":{"name":"` + name + `"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`
-		if a := d.do("POST", v1, body, protobufAccepted); a.StatusCode != http.StatusCreated || at(tree(t, a.body), "apiVersion") != "autoscaling/v1" {
+		body := `{"metadata":{"name":"` + name +
+			`"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`
+		if a := d.do("POST",
+			v1, body, protobufAccepted); a.StatusCode != http.StatusCreated ||
+			at(tree(t, a.body), "apiVersion") != "autoscaling/v1" {
 			t.Fatalf("%d %q", a.StatusCode, a.body)
 		}
 	}
@@ -135,7 +143,8 @@ func TestProtobufListsOfViewsAndMetadata(t *testing.T) {
 		list := d.do("GET", v1, "", protobufAccepted+partialsParams)
 		if o, err := openEnvelope([]byte(list.body)); err != nil {
 			t.Error(err)
-		} else if got := envelopeTree(t, []byte(list.body)); got["kind"] != "PartialObjectMetadataList" || len(got["items"].([]any)) != 2 {
+		} else if got := envelopeTree(t, []byte(list.body)); got["kind"] != "PartialObjectMetadataList" ||
+			len(got["items"].([]any)) != 2 {
 			t.Errorf("%v %v", o, got)
 		}
 	}
@@ -146,7 +155,8 @@ func TestProtobufListsOfViewsAndMetadata(t *testing.T) {
 			t.Errorf("%s: %v", path, first)
 		}
 		s.next()
-		d.do("PATCH", v2+"/a", `{"spec":{"maxReplicas":`+fmt.Sprint(4+len(path)%2)+`}}`, "Content-Type: application/merge-patch+json")
+		d.do("PATCH",
+			v2+"/a", `{"spec":{"maxReplicas":`+fmt.Sprint(4+len(path)%2)+`}}`, "Content-Type: application/merge-patch+json")
 		if e := s.next(); at(e, "object", "apiVersion") != want || e["type"] != "MODIFIED" {
 			t.Errorf("%s: %v", path, e)
 		}
@@ -185,7 +195,8 @@ func TestProtobufWatchesAreThoseInJSON(t *testing.T) {
 			sameEvents(t, 2, text, binary) // the state and its end
 			d.create("b", `"x":"y"`)
 			d.do("PATCH", configMaps+"/b", `{"data":{"z":"1"}}`, "Content-Type: application/merge-patch+json")
-			d.do("PATCH", configMaps+"/b", `{"metadata":{"labels":{"x":"z"}}}`, "Content-Type: application/merge-patch+json") // leaves
+			// leaves
+			d.do("PATCH", configMaps+"/b", `{"metadata":{"labels":{"x":"z"}}}`, "Content-Type: application/merge-patch+json")
 			d.do("PATCH", configMaps+"/b", `{"metadata":{"labels":{"x":"y"}}}`, "Content-Type: application/merge-patch+json")
 			d.do("DELETE", configMaps+"/b", "")
 			sameEvents(t, 5, text, binary)
@@ -242,7 +253,8 @@ func TestErrorsAreInTheClientsEncoding(t *testing.T) {
 			t.Errorf("%s %s for %s: %d %v %q", c.method, c.path, c.accept, a.StatusCode, a.Header, a.body)
 			continue
 		}
-		if got := tree(t, a.body); c.code >= 400 && (got["kind"] != "Status" || got["code"] != float64(c.code) || got["message"] == "") {
+		if got := tree(t,
+			a.body); c.code >= 400 && (got["kind"] != "Status" || got["code"] != float64(c.code) || got["message"] == "") {
 			t.Errorf("%s %s for %s: %v", c.method, c.path, c.accept, got)
 		}
 	}
@@ -259,7 +271,8 @@ func TestWritesAreAnsweredInProtobuf(t *testing.T) {
 	cm := &corev1.ConfigMap{Data: map[string]string{"a": "b"}, BinaryData: map[string][]byte{"c": {0, 1}}}
 	cm.Name = "x"
 	a := d.do("POST", configMaps, inProtobuf(t, cm), media, protobufAccepted)
-	if got := tree(t, a.body); a.StatusCode != http.StatusCreated || at(got, "data", "a") != "b" || at(got, "binaryData", "c") != "AAE=" || at(got, "metadata", "uid") == nil {
+	if got := tree(t, a.body); a.StatusCode != http.StatusCreated || at(got, "data", "a") != "b" ||
+		at(got, "binaryData", "c") != "AAE=" || at(got, "metadata", "uid") == nil {
 		t.Fatalf("%d %v", a.StatusCode, got)
 	}
 	a = d.do("PATCH", configMaps+"/x", `{"data":{"a":"c"}}`, merge, protobufAccepted)
@@ -275,7 +288,8 @@ func TestWritesAreAnsweredInProtobuf(t *testing.T) {
 	if got := tree(t, a.body); got["kind"] != "Status" || got["status"] != "Success" {
 		t.Errorf("%d %v", a.StatusCode, got)
 	}
-	d.do("POST", deployments, `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+	d.do("POST", deployments,
+		`{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
 	a = d.do("GET", deployments+"/d/scale", "", protobufAccepted)
 	o, err := openEnvelope([]byte(a.body))
@@ -299,7 +313,8 @@ func TestWebSocketWatchInProtobuf(t *testing.T) {
 	d.create("a", "")
 	const binaryFrame = 0x82
 	first, got := message(t, from)
-	if e := eventTree(t, []byte(got)); first != binaryFrame || e["type"] != "ADDED" || at(e, "object", "metadata", "name") != "a" {
+	if e := eventTree(t, []byte(got)); first != binaryFrame || e["type"] != "ADDED" ||
+		at(e, "object", "metadata", "name") != "a" {
 		t.Errorf("%x %v", first, e)
 	}
 }

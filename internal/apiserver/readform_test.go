@@ -15,7 +15,8 @@ func TestKeptBlocksOfListsFollowTheSchema(t *testing.T) {
 	schema := func(properties string) string {
 		return `{"type":"object","properties":{"spec":{"type":"object","properties":{` + properties + `}}}}`
 	}
-	d.define("bars", `"kind":"Bar"`, "", `"additionalPrinterColumns":[{"name":"C","type":"string","jsonPath":".spec.c"}],"schema":{"openAPIV3Schema":`+schema(payload)+`}`)
+	d.define("bars", `"kind":"Bar"`, "",
+		`"additionalPrinterColumns":[{"name":"C","type":"string","jsonPath":".spec.c"}],"schema":{"openAPIV3Schema":`+schema(payload)+`}`)
 	d.fillBars()
 	redefine := func(properties string) {
 		d.redefineBars(`[{"op":"replace","path":"/spec/versions/0/schema/openAPIV3Schema","value":` + schema(properties) + `}]`)
@@ -34,7 +35,8 @@ func TestKeptBlocksOfListsFollowTheSchema(t *testing.T) {
 			for again := range 2 {
 				body := string(d.do("GET", bars, "", c.form, "Accept-Encoding: gzip").plain(t))
 				if strings.Contains(body, c.shown) != has || !strings.Contains(body, "b-299") {
-					t.Fatalf("%s, list %d: the field is not as the schema says (it has it: %v): %.1000s", c.form, again, has, body)
+					t.Fatalf("%s, list %d: the field is not as the schema says (it has it: %v): %.1000s",
+						c.form, again, has, body)
 				}
 			}
 			if has {
@@ -56,13 +58,17 @@ func TestKeptBlocksOfListsFollowTheSchema(t *testing.T) {
 func BenchmarkReadForms(b *testing.B) {
 	const objects = 10_000
 	schema := func(more string) string {
-		return `{"type":"object","properties":{"spec":{"type":"object","properties":{"payload":{"type":"string"},"list":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"value":{"type":"string"}}}}` + more + `}}}}`
+		return `{"type":"object","properties":{"spec":{"type":"object","properties":{"payload":{"type":"string"},` +
+			`"list":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},` +
+			`"value":{"type":"string"}}}}` + more + `}}}}`
 	}
 	d := openServer(b, nil)
 	d.define("bars", `"kind":"Bar"`, "", `"schema":{"openAPIV3Schema":`+schema("")+`}`)
 	items := strings.TrimSuffix(strings.Repeat(`{"name":"some-name","value":"some-value"},`, 12), ",")
 	for i := range objects {
-		body := fmt.Sprintf(`{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"b-%05d"},"spec":{"payload":"%s","list":[%s]}}`, i, strings.Repeat("x", 300), items)
+		body := fmt.Sprintf(
+			`{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"b-%05d"},"spec":{"payload":"%s","list":[%s]}}`,
+			i, strings.Repeat("x", 300), items)
 		if a := d.do("POST", bars, body); a.StatusCode != http.StatusCreated {
 			b.Fatal(a.body)
 		}

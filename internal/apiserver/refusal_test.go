@@ -29,13 +29,16 @@ func (r refusing) Decide(context.Context, user.Info, auth.Attributes) auth.Decis
 // TestTheAuthorizersRefusalIsTheAnswer is for authorizers that ask another server.
 func TestTheAuthorizersRefusalIsTheAnswer(t *testing.T) {
 	foreign := &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized, Message: "as another server says it",
+		Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized,
+		Message: "as another server says it",
 	}}
 	for _, with := range []error{wire.Unavailable("nobody could be asked", 3*time.Second), foreign} {
 		d := openServer(t, func(c *apiserver.Config) { c.Authorizer = refusing{with: with} })
 		want := wire.StatusOf(with)
 		retry, _ := wire.RetryAfter(want)
-		for _, c := range [][2]string{{"GET", configMaps}, {"GET", configMaps + "?watch=1"}, {"DELETE", configMaps + "/a"}, {"GET", "/api"}} {
+		for _, c := range [][2]string{
+			{"GET", configMaps}, {"GET", configMaps + "?watch=1"}, {"DELETE", configMaps + "/a"}, {"GET", "/api"},
+		} {
 			a := d.do(c[0], c[1], "")
 			s := tree(t, a.body)
 			if a.StatusCode != int(want.Code) || s["message"] != want.Message || s["reason"] != string(want.Reason) {

@@ -51,8 +51,12 @@ func TestARefusalDoesNotSayWhatIsServed(t *testing.T) {
 					}
 					code, header, body := say("foos")
 					otherCode, otherHeader, otherBody := say("bars")
-					if code != otherCode || body != otherBody || !maps.EqualFunc(header, otherHeader, func(a, b []string) bool { return strings.Join(a, ",") == strings.Join(b, ",") }) {
-						t.Errorf("%s foos%s by %v: %d %v %s\nand what is not served: %d %v %s", method, more, headers, code, header, body, otherCode, otherHeader, otherBody)
+					if code != otherCode || body != otherBody ||
+						!maps.EqualFunc(header, otherHeader, func(a, b []string) bool {
+							return strings.Join(a, ",") == strings.Join(b, ",")
+						}) {
+						t.Errorf("%s foos%s by %v: %d %v %s\nand what is not served: %d %v %s",
+							method, more, headers, code, header, body, otherCode, otherHeader, otherBody)
 					}
 					if code != http.StatusUnauthorized && code != http.StatusForbidden {
 						t.Errorf("%s foos%s by %v: %d", method, more, headers, code)
@@ -89,7 +93,8 @@ func TestReasonsOfHealthChecksAreForWhoIsKnown(t *testing.T) {
 				}
 			}
 			// What is open to everybody is not open as somebody else.
-			if a := d.by(d.client(1), "GET", "/livez", "", "Authorization: Bearer secret", "Impersonate-User: root"); a.StatusCode != http.StatusForbidden {
+			if a := d.by(d.client(1), "GET", "/livez", "", "Authorization: Bearer secret",
+				"Impersonate-User: root"); a.StatusCode != http.StatusForbidden {
 				t.Errorf("by impersonation without the right: %d %s", a.StatusCode, a.body)
 			}
 		}
@@ -118,13 +123,16 @@ func TestPrivateHealthNeedsCredentials(t *testing.T) {
 // answered and not stored.
 func TestCustomResourcesOfTheGroupsOfReviewsAreStored(t *testing.T) {
 	d := openServer(t, nil)
-	a := d.do("POST", definitions, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.authentication.k8s.io",
-"annotations":{"api-approved.kubernetes.io":"unapproved, a test"}},"spec":{"group":"authentication.k8s.io","scope":"Cluster","names":{"plural":"foos","kind":"Foo"},
+	a := d.do("POST", definitions,
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.authentication.k8s.io",
+"annotations":{"api-approved.kubernetes.io":"unapproved, a test"}},"spec":{"group":"authentication.k8s.io","scope":"Cluster",`+
+			`"names":{"plural":"foos","kind":"Foo"},
 "versions":[{"name":"v1","served":true,"storage":true,`+anySchema+`}]}}`)
 	if a.StatusCode != http.StatusCreated {
 		t.Fatal(a.body)
 	}
-	if a := d.do("POST", "/apis/authentication.k8s.io/v1/foos", `{"apiVersion":"authentication.k8s.io/v1","kind":"Foo","metadata":{"name":"a"}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST", "/apis/authentication.k8s.io/v1/foos",
+		`{"apiVersion":"authentication.k8s.io/v1","kind":"Foo","metadata":{"name":"a"}}`); a.StatusCode != http.StatusCreated {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 }

@@ -11,9 +11,10 @@ func TestPathsAndMethodsMapToVerbs(t *testing.T) {
 	d.create("a", "")
 	const (
 		deployments = "/apis/apps/v1/namespaces/default/deployments"
-		deployment  = `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
-		notFound    = "404 NotFound"
-		notAllowed  = "405 MethodNotAllowed"
+		deployment  = `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},` +
+			`"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+		notFound   = "404 NotFound"
+		notAllowed = "405 MethodNotAllowed"
 	)
 	for _, c := range []struct{ name, method, path, body, want string }{
 		{"collection", "GET", configMaps, "", "200 ConfigMapList"},
@@ -29,7 +30,11 @@ func TestPathsAndMethodsMapToVerbs(t *testing.T) {
 		{"another group", "POST", deployments, deployment, "201 Deployment"},
 		{"status", "GET", deployments + "/d/status", "", "200 Deployment"},
 		{"scale", "GET", deployments + "/d/scale", "", "200 Scale"},
-		{"scale by PUT", "PUT", deployments + "/d/scale", `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d","namespace":"default"},"spec":{"replicas":3}}`, "200 Scale"},
+		{
+			"scale by PUT", "PUT", deployments + "/d/scale",
+			`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d","namespace":"default"},"spec":{"replicas":3}}`,
+			"200 Scale",
+		},
 		{"create in no namespace", "POST", "/api/v1/configmaps", "{}", notAllowed},
 		{"create with a name in the path", "POST", configMaps + "/a", "{}", notAllowed},
 		{"put of a collection", "PUT", configMaps, "{}", notAllowed},
@@ -117,7 +122,8 @@ func TestAuditIDIsTheClientsOrNew(t *testing.T) {
 	if got := d.do("GET", "/version", "", "Audit-Id: "+long).Header.Get("Audit-Id"); got != long[:64] {
 		t.Errorf("Audit-Id %q", got)
 	}
-	if a, b := d.do("GET", "/version", "").Header.Get("Audit-Id"), d.do("GET", "/version", "").Header.Get("Audit-Id"); a == b || a == "" {
+	if a, b := d.do("GET", "/version", "").Header.Get("Audit-Id"), d.do("GET", "/version", "").Header.Get("Audit-Id"); a == b ||
+		a == "" {
 		t.Errorf("Audit-Ids %q and %q", a, b)
 	}
 }

@@ -37,31 +37,42 @@ func TestScaleCanBeSetInProtobuf(t *testing.T) {
 		media       = "Content-Type: application/vnd.kubernetes.protobuf"
 	)
 	d := openServer(t, nil)
-	scalable := strings.Replace(definition, `"schema":{"openAPIV3Schema":{"type":"object"}}`, `"schema":{"openAPIV3Schema":{"type":"object",
+	scalable := strings.Replace(definition, `"schema":{"openAPIV3Schema":{"type":"object"}}`,
+		`"schema":{"openAPIV3Schema":{"type":"object",
 		"properties":{"spec":{"type":"object","properties":{"n":{"type":"integer"}}},"status":{"type":"object","properties":{"n":{"type":"integer"}}}}}},
 		"subresources":{"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}}`, 1)
 	for path, body := range map[string]string{
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": scalable,
-		deployments: `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+		deployments: `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},` +
+			`"spec":{"selector":{"matchLabels":{"a":"b"}},
 			"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
 	} {
 		if a := d.do("POST", path, body); a.StatusCode != http.StatusCreated {
 			t.Fatal(a.body)
 		}
 	}
-	if a := d.do("POST", foos, `{"kind":"Foo","apiVersion":"t.example.com/v1","metadata":{"name":"d"},"spec":{"n":1}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		foos,
+		`{"kind":"Foo","apiVersion":"t.example.com/v1","metadata":{"name":"d"},"spec":{"n":1}}`); a.StatusCode !=
+		http.StatusCreated {
 		t.Fatal(a.body)
 	}
-	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: 7}}
+	scale := &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Name: "d", Namespace: "default"}, Spec: autoscalingv1.ScaleSpec{Replicas: 7},
+	}
 	for path, field := range map[string]string{deployments + "/d": "replicas", foos + "/d": "n"} {
-		if a := d.do("PUT", path+"/scale", inProtobuf(t, scale), media); a.StatusCode != http.StatusOK || at(tree(t, a.body), "spec", "replicas") != float64(7) {
+		if a := d.do("PUT",
+			path+"/scale", inProtobuf(t, scale), media); a.StatusCode != http.StatusOK ||
+			at(tree(t, a.body), "spec", "replicas") != float64(7) {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 		}
 		if got := at(tree(t, d.do("GET", path, "").body), "spec", field); got != float64(7) {
 			t.Errorf("%s: %s is %v, want 7", path, field, got)
 		}
 		other := inProtobuf(t, &appsv1.Deployment{ObjectMeta: scale.ObjectMeta})
-		if a := d.do("PUT", path+"/scale", other, media); a.StatusCode != http.StatusBadRequest || !strings.Contains(a.body, "cannot be handled as a Scale") {
+		if a := d.do("PUT",
+			path+"/scale", other, media); a.StatusCode != http.StatusBadRequest ||
+			!strings.Contains(a.body, "cannot be handled as a Scale") {
 			t.Errorf("%s: a deployment as a scale: %d %s", path, a.StatusCode, a.body)
 		}
 		if a := d.do("PUT", path+"/scale", "k8s\x00\x0a\xff", media); a.StatusCode != http.StatusBadRequest {
@@ -77,13 +88,17 @@ func TestDeleteOptionsCanBeProtobuf(t *testing.T) {
 	d := openServer(t, nil)
 	d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
 	d.do("POST", foos, `{"kind":"Foo","apiVersion":"t.example.com/v1","metadata":{"name":"p"}}`)
-	d.do("POST", pods, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	d.do("POST",
+		pods, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	for _, path := range []string{pods, foos} {
 		one := path + "/p"
-		if a := d.do("DELETE", one, inProtobuf(t, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("other")}), media); a.StatusCode != http.StatusConflict {
+		if a := d.do("DELETE",
+			one, inProtobuf(t, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions("other")}),
+			media); a.StatusCode != http.StatusConflict {
 			t.Errorf("%s with the precondition of another: %d %s", one, a.StatusCode, a.body)
 		}
-		if a := d.do("DELETE", one, inProtobuf(t, &metav1.DeleteOptions{DryRun: []string{"All"}}), media); a.StatusCode != http.StatusOK {
+		if a := d.do("DELETE",
+			one, inProtobuf(t, &metav1.DeleteOptions{DryRun: []string{"All"}}), media); a.StatusCode != http.StatusOK {
 			t.Errorf("%s: %d %s", one, a.StatusCode, a.body)
 		}
 		if a := d.do("GET", one, ""); a.StatusCode != http.StatusOK {

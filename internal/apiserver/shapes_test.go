@@ -25,7 +25,8 @@ func TestWritesAnswerInTheNegotiatedForm(t *testing.T) {
 		strategic = "application/strategic-merge-patch+json"
 		jsonPatch = "application/json-patch+json"
 		scale     = `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d"},"spec":{"replicas":3}}`
-		deploy    = `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
+		deploy    = `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},` +
+			`"spec":{"selector":{"matchLabels":{"a":"b"}},
 			"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 	)
 	for accept, shape := range map[string]string{acceptPartial: "PartialObjectMetadata", acceptTable: "Table"} {
@@ -66,7 +67,8 @@ func TestWritesAnswerInTheNegotiatedForm(t *testing.T) {
 				}
 			case "Table":
 				table := tableOf(t, []byte(a.body))
-				if len(table.Rows) != 1 || table.Rows[0].Cells[0] != c.name || len(table.ColumnDefinitions) != len(table.Rows[0].Cells) {
+				if len(table.Rows) != 1 || table.Rows[0].Cells[0] != c.name ||
+					len(table.ColumnDefinitions) != len(table.Rows[0].Cells) {
 					t.Errorf("%s %s: %s, want a row for %s", c.method, c.path, a.body, c.name)
 				}
 			}
@@ -75,7 +77,9 @@ func TestWritesAnswerInTheNegotiatedForm(t *testing.T) {
 }
 
 func TestDeleteCollectionAnswersInTheNegotiatedForm(t *testing.T) {
-	for accept, want := range map[string]string{acceptPartials: "PartialObjectMetadataList", acceptTable: "Table", acceptJSON: "ConfigMapList"} {
+	for accept, want := range map[string]string{
+		acceptPartials: "PartialObjectMetadataList", acceptTable: "Table", acceptJSON: "ConfigMapList",
+	} {
 		d := openServer(t, nil)
 		d.create("a", "")
 		if a := d.do("DELETE", configMaps, "", accept); a.StatusCode != http.StatusOK || tree(t, a.body)["kind"] != want {
@@ -116,7 +120,8 @@ func TestWriteWithAnUnknownFormWritesNothing(t *testing.T) {
 func TestTableOfAScaleHasScaleColumns(t *testing.T) {
 	const path = "/apis/apps/v1/namespaces/default/deployments"
 	d := openServer(t, nil)
-	d.do("POST", path, `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"replicas":3,"selector":{"matchLabels":{"a":"b"}},
+	d.do("POST", path,
+		`{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"replicas":3,"selector":{"matchLabels":{"a":"b"}},
 		"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
 	table := tableOf(t, []byte(d.do("GET", path+"/d/scale", "", acceptTable).body))
 	if diff := cmp.Diff([]string{"Name", "Desired", "Available", "Age"}, columnNames(table)); diff != "" {

@@ -28,7 +28,8 @@ import (
 // fabric8 is the handshake of fabric8 4.2.2 (OkHttp 3.12), whose origin has the port
 // of a URL that names none; the key is that of RFC 6455 1.3.
 const fabric8 = "Origin: https://127.0.0.1:-1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nAccept-Encoding: gzip\r\nUser-Agent: okhttp/3.12.0\r\n"
+	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nAccept-Encoding: " +
+	"gzip\r\nUser-Agent: okhttp/3.12.0\r\n"
 
 // raw opens a connection of TLS and sends a request, with a line for the host.
 func (d *testServer) raw(request, headers string) (*tls.Conn, *bufio.Reader) {
@@ -106,7 +107,9 @@ func TestFabric8HandshakeOpensAWatch(t *testing.T) {
 	for _, ours := range []string{"Audit-Id", "Cache-Control", "Date"} {
 		h.Del(ours)
 	}
-	want := http.Header{"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Accept": {"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="}}
+	want := http.Header{
+		"Upgrade": {"websocket"}, "Connection": {"Upgrade"}, "Sec-Websocket-Accept": {"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="},
+	}
 	if diff := cmp.Diff(want, h); diff != "" || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("%s %s", resp.Status, diff)
 	}
@@ -121,7 +124,10 @@ func TestFabric8HandshakeOpensAWatch(t *testing.T) {
 	}
 	say(t, conn, textFrame, "a watch takes no messages")
 	large := strings.Repeat("x", 200<<10)
-	if a := d.do("POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b"},"data":{"a":"`+large+`"}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		configMaps,
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b"},"data":{"a":"`+large+
+			`"}}`); a.StatusCode != http.StatusCreated {
 		t.Fatal(a.body)
 	}
 	one = strings.TrimSpace(d.do("GET", configMaps+"/b", "").body)
@@ -155,7 +161,8 @@ func TestOfferedSubprotocolIsEchoedUnchanged(t *testing.T) {
 		}
 		_, from := d.raw("GET "+configMaps+"?watch=true&timeoutSeconds=-1 HTTP/1.1", headers)
 		resp := answerOf(t, from)
-		if got := strings.Join(resp.Header.Values("Sec-Websocket-Protocol"), "|"); resp.StatusCode != http.StatusSwitchingProtocols || got != want {
+		if got := strings.Join(resp.Header.Values("Sec-Websocket-Protocol"),
+			"|"); resp.StatusCode != http.StatusSwitchingProtocols || got != want {
 			t.Errorf("%q: %s with %q", offered, resp.Status, got)
 		}
 	}
@@ -180,7 +187,10 @@ func TestInvalidHandshakesAreRefused(t *testing.T) {
 		{"the server's own origin", "?watch=1", "1.1", without("Origin") + "Origin: https://" + host + "\r\n", "101"},
 		{"another port", "?watch=1", "1.1", without("Origin") + "Origin: http://127.0.0.1:3000\r\n", "101"},
 		{"another host", "?watch=1", "1.1", without("Origin") + "Origin: https://evil.example\r\n", "403 Forbidden"},
-		{"a host that begins like ours", "?watch=1", "1.1", without("Origin") + "Origin: https://127.0.0.1.evil.example\r\n", "403 Forbidden"},
+		{
+			"a host that begins like ours", "?watch=1", "1.1", without("Origin") + "Origin: https://127.0.0.1.evil.example\r\n",
+			"403 Forbidden",
+		},
 		{"no host", "?watch=1", "1.1", without("Origin") + "Origin: null\r\n", "403 Forbidden"},
 		{"version 8", "?watch=1", "1.1", without("Sec-WebSocket-Version") + "Sec-WebSocket-Version: 8\r\n", "400 offers 13"},
 		{"no version", "?watch=1", "1.1", without("Sec-WebSocket-Version"), "400 offers 13"},
@@ -191,8 +201,14 @@ func TestInvalidHandshakesAreRefused(t *testing.T) {
 		{"a malformed query", "?watch=1&resourceVersion=x", "1.1", fabric8, "400 BadRequest"},
 		{"a list", "?limit=1", "1.1", fabric8, "200 ConfigMapList"},
 		{"a get, as a watch of one object was", "/a?watch=1", "1.1", fabric8, "200 ConfigMap"},
-		{"an upgrade to something else", "?watch=1&timeoutSeconds=-1", "1.1", strings.Replace(fabric8, "websocket", "SPDY/3.1", 1), "200 "},
-		{"no upgrade", "?watch=1&timeoutSeconds=-1", "1.1", strings.Replace(fabric8, "Connection: Upgrade", "Connection: keep-alive", 1), "200 "},
+		{
+			"an upgrade to something else", "?watch=1&timeoutSeconds=-1", "1.1",
+			strings.Replace(fabric8, "websocket", "SPDY/3.1", 1), "200 ",
+		},
+		{
+			"no upgrade", "?watch=1&timeoutSeconds=-1", "1.1",
+			strings.Replace(fabric8, "Connection: Upgrade", "Connection: keep-alive", 1), "200 ",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "a list" {
@@ -296,7 +312,9 @@ func TestWebSocketWatchEndsWithTheCloseCodeOfItsReason(t *testing.T) {
 	d.create("c", "")
 	heard(t, asked, "ADDED c")
 	heard(t, plain, "ADDED c")
-	if a := d.do("POST", "/api/v1/namespaces/default/secrets", `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		"/api/v1/namespaces/default/secrets",
+		`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"}}`); a.StatusCode != http.StatusCreated {
 		t.Fatal(a.body)
 	}
 	now = rvOf(t, d.do("GET", configMaps, "").body)
@@ -329,9 +347,11 @@ func TestWebSocketWatchHasTheNegotiatedForm(t *testing.T) {
 
 func TestWebSocketWatchEndsWhenItsClientLeaves(t *testing.T) {
 	for name, leave := range map[string]func(*tls.Conn) error{
-		"without a close frame":         (*tls.Conn).Close,
-		"without TLS's close_notify":    func(c *tls.Conn) error { return c.NetConn().Close() },
-		"with a half-closed connection": func(c *tls.Conn) error { return errors.Join(c.CloseWrite(), c.NetConn().(*net.TCPConn).CloseWrite()) },
+		"without a close frame":      (*tls.Conn).Close,
+		"without TLS's close_notify": func(c *tls.Conn) error { return c.NetConn().Close() },
+		"with a half-closed connection": func(c *tls.Conn) error {
+			return errors.Join(c.CloseWrite(), c.NetConn().(*net.TCPConn).CloseWrite())
+		},
 		"in a frame": func(c *tls.Conn) error {
 			_, err := c.Write([]byte{textFrame, 0xFE, 1})
 			return errors.Join(err, c.Close())
@@ -340,7 +360,9 @@ func TestWebSocketWatchEndsWhenItsClientLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(7)
 			d := openServer(t, func(cfg *apiserver.Config) {
-				cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil }}
+				cfg.Reader = &reader{
+					Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil },
+				}
 			})
 			conn, from := d.raw("GET "+configMaps+"?watch=1&resourceVersion=7 HTTP/1.1", fabric8)
 			if resp := answerOf(t, from); resp.StatusCode != http.StatusSwitchingProtocols {
@@ -364,7 +386,9 @@ func TestIdleWebSocketWatchIsPingedAndADeadOneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(7)
 		c := wind(t, s)
-		conn, from := c.send("GET " + configMaps + "?watch=1&resourceVersion=7&timeoutSeconds=600 HTTP/1.1\r\nHost: 127.0.0.1\r\n" + fabric8 + "\r\n")
+		conn, from := c.send(
+			"GET " + configMaps + "?watch=1&resourceVersion=7&timeoutSeconds=600 HTTP/1.1\r\nHost: 127.0.0.1\r\n" + fabric8 +
+				"\r\n")
 		if resp := answerOf(t, from); resp.StatusCode != http.StatusSwitchingProtocols {
 			t.Fatal(resp.Status)
 		}

@@ -30,7 +30,8 @@ func TestSubresourcesAcceptTheirKindsInProtobuf(t *testing.T) {
 	d := openServer(t, nil)
 	const pods = "/api/v1/namespaces/default/pods"
 	const protobuf = "Content-Type: application/vnd.kubernetes.protobuf"
-	if r := d.do(http.MethodPost, pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); r.StatusCode != http.StatusCreated {
+	if r := d.do(http.MethodPost, pods,
+		`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); r.StatusCode != http.StatusCreated {
 		t.Fatalf("create a pod: %d %s", r.StatusCode, r.body)
 	}
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
@@ -45,7 +46,8 @@ func TestSubresourcesAcceptTheirKindsInProtobuf(t *testing.T) {
 		{"/eviction", wrapped(t, "policy/v1", "Eviction", eviction), http.StatusCreated},
 		{"/eviction", wrapped(t, "policy/v1beta1", "Eviction", eviction), http.StatusCreated},
 	} {
-		if r := d.do(http.MethodPost, pods+"/p"+c.path, c.body, protobuf); r.StatusCode != c.code || !strings.HasPrefix(r.body, `{"kind":"Status"`) {
+		if r := d.do(http.MethodPost, pods+"/p"+c.path, c.body, protobuf); r.StatusCode != c.code ||
+			!strings.HasPrefix(r.body, `{"kind":"Status"`) {
 			t.Errorf("POST %s: %d %s, want %d and a Status", c.path, r.StatusCode, r.body, c.code)
 		}
 	}

@@ -14,11 +14,13 @@ func TestOpenAPIVersion2FollowsTheDefinitions(t *testing.T) {
 		t.Helper()
 		a := d.do("GET", "/openapi/v2", "", "Accept: application/json")
 		definitions, _ := tree(t, a.body)["definitions"].(map[string]any)
-		if a.StatusCode != http.StatusOK || definitions["io.k8s.api.core.v1.Pod"] == nil || (definitions["com.example.t.v1.Foo"] != nil) != served {
+		if a.StatusCode != http.StatusOK || definitions["io.k8s.api.core.v1.Pod"] == nil ||
+			(definitions["com.example.t.v1.Foo"] != nil) != served {
 			t.Errorf("%s: %d, %d definitions, want foos: %t", when, a.StatusCode, len(definitions), served)
 		}
 		etag := a.Header.Get("Etag")
-		if again := d.do("GET", "/openapi/v2", "", "Accept: application/json", "If-None-Match: "+etag); again.StatusCode != http.StatusNotModified {
+		if again := d.do("GET",
+			"/openapi/v2", "", "Accept: application/json", "If-None-Match: "+etag); again.StatusCode != http.StatusNotModified {
 			t.Errorf("%s: %d for the same tag", when, again.StatusCode)
 		}
 		tags[etag] = true
@@ -53,7 +55,8 @@ func TestOpenAPIVersion2AnswersAsUpstream(t *testing.T) {
 	if a := d.do("HEAD", "/openapi/v2", ""); a.StatusCode != http.StatusOK || a.body != "" || a.Header.Get("Etag") == "" {
 		t.Errorf("HEAD: %d %q %v", a.StatusCode, a.body, a.Header)
 	}
-	if a := d.do("GET", "/openapi/v2", "", "Accept: text/html"); a.StatusCode != http.StatusNotAcceptable || !strings.Contains(a.body, older) {
+	if a := d.do("GET",
+		"/openapi/v2", "", "Accept: text/html"); a.StatusCode != http.StatusNotAcceptable || !strings.Contains(a.body, older) {
 		t.Errorf("HTML: %d %s", a.StatusCode, a.body)
 	}
 	if a := d.do("POST", "/openapi/v2", "{}"); a.StatusCode != http.StatusMethodNotAllowed {
@@ -78,7 +81,8 @@ func TestOpenAPIVersion3FollowsTheDefinitions(t *testing.T) {
 	if url := address(); url != "" || d.do("GET", path, "").StatusCode != http.StatusNotFound {
 		t.Errorf("at first: %q", url)
 	}
-	if a := d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); a.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
 	url := address()
@@ -91,7 +95,9 @@ func TestOpenAPIVersion3FollowsTheDefinitions(t *testing.T) {
 	if a := d.do("HEAD", url, ""); a.StatusCode != http.StatusOK || a.body != "" || a.Header.Get("Etag") == "" {
 		t.Errorf("HEAD: %d %q %v", a.StatusCode, a.body, a.Header)
 	}
-	if a := d.do("GET", path, "", "Accept: application/com.github.proto-openapi.spec.v3@v1.0+protobuf"); a.StatusCode != http.StatusNotAcceptable {
+	if a := d.do("GET",
+		path, "",
+		"Accept: application/com.github.proto-openapi.spec.v3@v1.0+protobuf"); a.StatusCode != http.StatusNotAcceptable {
 		t.Errorf("protobuf: %d", a.StatusCode)
 	}
 	if a := d.do("POST", path, "{}"); a.StatusCode != http.StatusMethodNotAllowed {

@@ -62,7 +62,8 @@ func TestTableRowsIncludeTheRequestedObject(t *testing.T) {
 				continue
 			}
 			object := tree(t, string(row.Object.Raw))
-			if object["kind"] != c.kind || at(object, "metadata", "name") != "a" || at(object, "metadata", "resourceVersion") == nil {
+			if object["kind"] != c.kind || at(object, "metadata", "name") != "a" ||
+				at(object, "metadata", "resourceVersion") == nil {
 				t.Errorf("%s: object %s", c.query, row.Object.Raw)
 			}
 			if len(object) != len(c.fields) {
@@ -131,11 +132,13 @@ func TestWatchedTablesHaveColumnsInTheFirstEventOnly(t *testing.T) {
 func TestWatchOfMetadataSendsOnlyMetadata(t *testing.T) {
 	d := openServer(t, nil)
 	d.create("a", `"x":"1"`)
-	s := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=1", "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	s := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=1",
+		"Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	for _, want := range []string{"ADDED", "BOOKMARK"} {
 		e := s.next()
 		object, _ := e["object"].(map[string]any)
-		if e["type"] != want || object["kind"] != "PartialObjectMetadata" || object["apiVersion"] != "meta.k8s.io/v1" || len(object) != 3 {
+		if e["type"] != want || object["kind"] != "PartialObjectMetadata" || object["apiVersion"] != "meta.k8s.io/v1" ||
+			len(object) != 3 {
 			t.Errorf("%v", e)
 		}
 	}
@@ -147,8 +150,10 @@ func TestEveryKindHasARowForAnEmptyObject(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
 		for _, body := range []string{
 			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"resourceVersion":"7"}}`,
-			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"name":"a","resourceVersion":"7"},"spec":null,"status":null}`,
-			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"name":"a","resourceVersion":"7"},"spec":[],"status":"x","data":7,"rules":{},"subsets":1}`,
+			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() +
+				`","metadata":{"name":"a","resourceVersion":"7"},"spec":null,"status":null}`,
+			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() +
+				`","metadata":{"name":"a","resourceVersion":"7"},"spec":[],"status":"x","data":7,"rules":{},"subsets":1}`,
 			`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"a","resourceVersion":"7"},"spec":{"replicas":1}}`,
 		} {
 			o, err := wire.ParseObject([]byte(body), r.Fields)
@@ -173,7 +178,10 @@ func TestTableOfStorageClassesMarksTheDefaultInListsOnly(t *testing.T) {
 		`"metadata":{"name":"a","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}`,
 		`"metadata":{"name":"b"}`,
 	} {
-		if a := d.do("POST", path, `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","provisioner":"example.org/p",`+class+`}`); a.StatusCode != http.StatusCreated {
+		if a := d.do("POST",
+			path,
+			`{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","provisioner":"example.org/p",`+class+
+				`}`); a.StatusCode != http.StatusCreated {
 			t.Fatal(a.body)
 		}
 	}
@@ -191,15 +199,22 @@ func TestTableOfStorageClassesMarksTheDefaultInListsOnly(t *testing.T) {
 func TestTableRowOfAnEndedPodSaysThatItIsCompleted(t *testing.T) {
 	d := openServer(t, nil)
 	const path = "/api/v1/namespaces/default/pods"
-	if a := d.do("POST", path, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		path,
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},`+
+			`"spec":{"containers":[{"name":"c","image":"i"}]}}`); a.StatusCode != http.StatusCreated {
 		t.Fatal(a.body)
 	}
-	failed := []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}}
+	failed := []metav1.TableRowCondition{
+		{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."},
+	}
 	for _, c := range []struct {
 		phase string
 		want  []metav1.TableRowCondition
 	}{{"Running", nil}, {"Failed", failed}} {
-		if a := d.do("PATCH", path+"/a/status", `{"status":{"phase":"`+c.phase+`"}}`, "Content-Type: application/merge-patch+json"); a.StatusCode != http.StatusOK {
+		if a := d.do("PATCH",
+			path+"/a/status", `{"status":{"phase":"`+c.phase+`"}}`,
+			"Content-Type: application/merge-patch+json"); a.StatusCode != http.StatusOK {
 			t.Fatal(a.body)
 		}
 		for _, from := range []string{path, path + "/a"} {

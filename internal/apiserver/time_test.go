@@ -61,7 +61,8 @@ func (s *script) Close()                         { s.once.Do(func() { close(s.cl
 // added is an event whose frame is bytes long.
 func added(t testing.TB, name string, rv kube.ResourceVersion, bytes int) wire.WatchEvent {
 	t.Helper()
-	body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","resourceVersion":"%d"},"data":{"a":"%s"}}`,
+	body := fmt.Sprintf(
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","resourceVersion":"%d"},"data":{"a":"%s"}}`,
 		name, rv, strings.Repeat("x", bytes))
 	o, err := wire.ParseObject([]byte(body), nil)
 	if err != nil {
@@ -221,8 +222,14 @@ func TestBookmarksComeEachMinuteAndBeforeTheDeadline(t *testing.T) {
 		query string
 		want  []string
 	}{
-		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=75", []string{"1m0s BOOKMARK 7", "1m13s BOOKMARK 7", "1m15s end"}},
-		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=180", []string{"1m0s BOOKMARK 7", "2m0s BOOKMARK 7", "2m58s BOOKMARK 7", "3m0s end"}},
+		{
+			"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=75",
+			[]string{"1m0s BOOKMARK 7", "1m13s BOOKMARK 7", "1m15s end"},
+		},
+		{
+			"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=180",
+			[]string{"1m0s BOOKMARK 7", "2m0s BOOKMARK 7", "2m58s BOOKMARK 7", "3m0s end"},
+		},
 		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=8", []string{"6s BOOKMARK 7", "8s end"}},
 		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=4", []string{"2s BOOKMARK 7", "4s end"}},
 		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=2", []string{"2s end"}},
@@ -231,8 +238,14 @@ func TestBookmarksComeEachMinuteAndBeforeTheDeadline(t *testing.T) {
 		{"&resourceVersion=5&allowWatchBookmarks=1&timeoutSeconds=2", []string{"0s BOOKMARK 7", "2s end"}}, // at the attach
 		{"&resourceVersion=5&timeoutSeconds=2", []string{"2s end"}},
 		// The extension: the interval that the client requests.
-		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=9&bookmarkIntervalSeconds=3", []string{"3s BOOKMARK 7", "6s BOOKMARK 7", "7s BOOKMARK 7", "9s end"}},
-		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=300&bookmarkIntervalSeconds=200", []string{"3m20s BOOKMARK 7", "4m58s BOOKMARK 7", "5m0s end"}},
+		{
+			"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=9&bookmarkIntervalSeconds=3",
+			[]string{"3s BOOKMARK 7", "6s BOOKMARK 7", "7s BOOKMARK 7", "9s end"},
+		},
+		{
+			"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=300&bookmarkIntervalSeconds=200",
+			[]string{"3m20s BOOKMARK 7", "4m58s BOOKMARK 7", "5m0s end"},
+		},
 		{"&resourceVersion=7&timeoutSeconds=9&bookmarkIntervalSeconds=3", []string{"9s end"}},
 	} {
 		t.Run(c.query, func(t *testing.T) {
@@ -343,7 +356,8 @@ func TestWatchWithoutFramesLastsAtLeastTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(7)
 		c := wind(t, s)
-		asked, plain, current := c.watch("&resourceVersion=7&allowWatchBookmarks=1"), c.watch("&resourceVersion=7"), c.watch("&resourceVersion=9&allowWatchBookmarks=1")
+		asked, plain, current := c.watch("&resourceVersion=7&allowWatchBookmarks=1"), c.watch("&resourceVersion=7"), c.watch(
+			"&resourceVersion=9&allowWatchBookmarks=1")
 		after(500 * time.Millisecond)
 		s.position.Store(9)
 		c.api.Drain()
@@ -422,7 +436,8 @@ func TestSlowBodyIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				conn, from := wind(t, newScript(7)).send("POST " + configMaps + c.query + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+				conn, from := wind(t,
+					newScript(7)).send("POST " + configMaps + c.query + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
 				if c.every > 0 {
 					tick := time.NewTicker(c.every)
 					defer tick.Stop()

@@ -48,7 +48,8 @@ func TestOnlyStreamingListWatchesAreCompressed(t *testing.T) {
 		for _, client := range []*http.Client{d.h1, d.h2} {
 			s := d.open(client, configMaps+"?watch=1"+c.query, "Accept-Encoding: "+c.encoding)
 			h := s.resp.Header
-			if zipped := h.Get("Content-Encoding") == "gzip"; zipped != c.want || zipped != (h.Get("Vary") == "Accept-Encoding") || h.Get("Content-Type") != "application/json" {
+			if zipped := h.Get("Content-Encoding") == "gzip"; zipped != c.want ||
+				zipped != (h.Get("Vary") == "Accept-Encoding") || h.Get("Content-Type") != "application/json" {
 				t.Errorf("%s, %s, %q: %v", s.resp.Proto, c.encoding, c.query, h)
 			}
 			s.stop()
@@ -59,7 +60,9 @@ func TestOnlyStreamingListWatchesAreCompressed(t *testing.T) {
 func TestCompressedStreamingListCanBeReadWhileItArrives(t *testing.T) {
 	var s *script
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil }}
+		cfg.Reader = &reader{
+			Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil },
+		}
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		s = newScript(0)
@@ -136,7 +139,9 @@ func TestWatchIsChunkedOverHTTP11AndPlainOverHTTP10(t *testing.T) {
 func TestLargeObjectsAndBatchesAreCompleteInChunks(t *testing.T) {
 	s := newScript(7)
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil }}
+		cfg.Reader = &reader{
+			Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil },
+		}
 	})
 	_, from := d.raw("GET "+configMaps+"?watch=1&resourceVersion=7 HTTP/1.1", "")
 	answerOf(t, from) // does not read ahead of the header but into from

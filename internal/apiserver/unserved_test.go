@@ -28,17 +28,24 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 		{"PUT", pod + "/proxy/a/b/c", "pods p", "pods/proxy is not served in v1" + proxies},
 		{"GET", "/api/v1/namespaces/default/services/s/proxy/a", "services s", "services/proxy is not served in v1" + proxies},
 		{"GET", "/api/v1/nodes/n/proxy/stats/summary", "nodes n", "nodes/proxy is not served in v1" + proxies},
-		{"GET", "/apis/metrics.k8s.io/v1beta1/nodes", "nodes.metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
+		{
+			"GET", "/apis/metrics.k8s.io/v1beta1/nodes", "nodes.metrics.k8s.io ",
+			"the API group metrics.k8s.io is not served" + aggregated,
+		},
 		{"GET", "/apis/metrics.k8s.io/v1beta1", ".metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
 		{
-			"GET", "/apis/admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies", "mutatingadmissionpolicies.admissionregistration.k8s.io ",
+			"GET", "/apis/admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies",
+			"mutatingadmissionpolicies.admissionregistration.k8s.io ",
 			"admissionregistration.k8s.io/v1beta1 is not served, there is v1",
 		},
 		{"GET", "/apis/flowcontrol.apiserver.k8s.io/v1", ".flowcontrol.apiserver.k8s.io ", "what is stored would have no effect"},
 		{"GET", pod + "/status/b", "pods p", "there is nothing below pods/status"},
 		{"GET", "/api/v1/namespaces/default/unicorns/u", "unicorns u", "unicorns is not served in v1"},
 		{"POST", "/apis/apps/v1/namespaces/default/unicorns", "unicorns.apps ", "unicorns is not served in apps/v1"},
-		{"DELETE", "/apis/apps/v1beta1/namespaces/default/deployments/d", "deployments.apps d", "apps/v1beta1 is not served, there is v1"},
+		{
+			"DELETE", "/apis/apps/v1beta1/namespaces/default/deployments/d", "deployments.apps d",
+			"apps/v1beta1 is not served, there is v1",
+		},
 		{"GET", "/api/v7", " ", "v7 is not served, there is v1"},
 		{"GET", "/apis/nope", ".nope ", "the API group nope is not served"},
 		{"GET", "/apis/nope/v1/namespaces/n/things/t", "things.nope t", "the API group nope is not served"},
@@ -57,7 +64,8 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 			s := tree(t, a.body)
 			message, _ := s["message"].(string)
 			if a.StatusCode != http.StatusNotFound || s["kind"] != "Status" || s["reason"] != "NotFound" ||
-				!strings.HasPrefix(message, "the server could not find the requested resource: ") || !strings.HasSuffix(message, c.want) {
+				!strings.HasPrefix(message, "the server could not find the requested resource: ") ||
+				!strings.HasSuffix(message, c.want) {
 				t.Errorf("%s %s: %d %s\nwant %s", c.method, c.path, a.StatusCode, a.body, c.want)
 			}
 			details, _ := s["details"].(map[string]any)
@@ -97,7 +105,8 @@ func TestSubresourcesThatUpstreamHasNotGetItsMessage(t *testing.T) {
 			s := tree(t, a.body)
 			details, _ := s["details"].(map[string]any)
 			causes, _ := details["causes"].([]any)
-			if a.StatusCode != http.StatusNotFound || s["reason"] != "NotFound" || s["message"] != "the server could not find the requested resource" ||
+			if a.StatusCode != http.StatusNotFound || s["reason"] != "NotFound" ||
+				s["message"] != "the server could not find the requested resource" ||
 				len(causes) != 1 || causes[0].(map[string]any)["message"] != why {
 				t.Errorf("%s %s: %d %s", method, path, a.StatusCode, a.body)
 			}
@@ -111,7 +120,10 @@ func TestUpgradeAtAnUnservedPathGetsTheReason(t *testing.T) {
 	d := openServer(t, nil)
 	for _, c := range []struct{ method, headers string }{
 		{"GET", fabric8 + "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"},
-		{"POST", "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n"},
+		{
+			"POST",
+			"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n",
+		},
 	} {
 		_, from := d.raw(c.method+" /api/v1/namespaces/default/pods/p/exec?command=ls&stdout=true HTTP/1.1", c.headers)
 		resp := answerOf(t, from)

@@ -41,7 +41,9 @@ func TestWarningsFitIntoTheHeaders(t *testing.T) {
 		t.Errorf("%d warnings of %d characters, the first is %s", len(warnings), total, warnings[0])
 	}
 	long := strings.Repeat("y", 3000)
-	if got := d.do("POST", configMaps, strings.Replace(head, `"a"`, `"b"`, 1)+`,"`+long+`":1}`).Header.Values("Warning"); len(got) != 1 || !strings.Contains(got[0], long) {
+	if got := d.do("POST",
+		configMaps, strings.Replace(head, `"a"`, `"b"`, 1)+`,"`+long+`":1}`).Header.Values("Warning"); len(got) != 1 ||
+		!strings.Contains(got[0], long) {
 		t.Errorf("a long warning that fits is cut: %.100q", got)
 	}
 }
@@ -49,7 +51,8 @@ func TestWarningsFitIntoTheHeaders(t *testing.T) {
 func TestRefusalsCarryWarnings(t *testing.T) {
 	d := openServer(t, nil)
 	a := d.do("POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"Name":"a"}}`)
-	if got := a.Header.Values("Warning"); a.StatusCode != http.StatusUnprocessableEntity || len(got) != 1 || got[0] != `299 - "unknown field \"metadata.Name\""` {
+	if got := a.Header.Values("Warning"); a.StatusCode != http.StatusUnprocessableEntity || len(got) != 1 ||
+		got[0] != `299 - "unknown field \"metadata.Name\""` {
 		t.Errorf("%d, warnings %q", a.StatusCode, got)
 	}
 }
@@ -60,11 +63,14 @@ func TestEndpointsAreDeprecated(t *testing.T) {
 	d := openServer(t, nil)
 	const endpoints = "/api/v1/namespaces/default/endpoints"
 	const deprecated = `299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"`
-	made := d.do("POST", endpoints, `{"metadata":{"name":"a"},"subsets":[{"addresses":[{"ip":"2001:DB8::1"}]}]}`).Header.Values("Warning")
+	made := d.do("POST",
+		endpoints, `{"metadata":{"name":"a"},"subsets":[{"addresses":[{"ip":"2001:DB8::1"}]}]}`).Header.Values("Warning")
 	if len(made) != 2 || made[0] != deprecated || !strings.Contains(made[1], "RFC 5952") {
 		t.Errorf("a creation: %q", made)
 	}
-	for _, c := range []struct{ method, path string }{{"GET", endpoints}, {"GET", endpoints + "/a"}, {"DELETE", endpoints + "/a"}} {
+	for _, c := range []struct{ method, path string }{
+		{"GET", endpoints}, {"GET", endpoints + "/a"}, {"DELETE", endpoints + "/a"},
+	} {
 		if got := d.do(c.method, c.path, "").Header.Values("Warning"); len(got) != 1 || got[0] != deprecated {
 			t.Errorf("%s %s: %q", c.method, c.path, got)
 		}
@@ -78,7 +84,9 @@ func TestEndpointsAreDeprecated(t *testing.T) {
 type bearer struct{}
 
 func (bearer) Authenticate(r *http.Request) (user.Info, error) {
-	nobody := authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) { return nil, false, nil })
+	nobody := authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) {
+		return nil, false, nil
+	})
 	if _, _, err := authn.Bearer(nobody).AuthenticateRequest(r); err != nil {
 		return nil, wire.Unauthorized()
 	}

@@ -95,7 +95,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt resolved) (*fe
 // clientOf returns who opens a watch, without keeping the request.
 func clientOf(r *http.Request, rt *route.Route) feed.Client {
 	c := feed.Client{
-		UserAgent: r.UserAgent(), Resource: rt.Resource.GR().String(), Version: rt.Resource.Version, Namespace: rt.Namespace, Since: time.Now(),
+		UserAgent: r.UserAgent(), Resource: rt.Resource.GR().String(), Version: rt.Resource.Version, Namespace: rt.Namespace,
+		Since:         time.Now(),
 		LabelSelector: strings.Clone(rt.Query.Get("labelSelector")), FieldSelector: strings.Clone(rt.Query.Get("fieldSelector")),
 	}
 	if rt.Caller != nil {

@@ -21,7 +21,8 @@ func TestWatchAnswersBeforeItsFirstEvent(t *testing.T) {
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		s := d.open(client, configMaps+"?watch=1&resourceVersion="+rv) // returns when the headers are there
 		h := s.resp.Header
-		if s.resp.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/json" || h.Get("Cache-Control") != "no-cache, private" || h.Get("Content-Encoding") != "" {
+		if s.resp.StatusCode != http.StatusOK || h.Get("Content-Type") != "application/json" ||
+			h.Get("Cache-Control") != "no-cache, private" || h.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %d %v", s.resp.Proto, s.resp.StatusCode, h)
 		}
 		if chunked := slices.Contains(s.resp.TransferEncoding, "chunked"); chunked != (s.resp.ProtoMajor == 1) {
@@ -101,7 +102,8 @@ func TestExpiredWatchGetsAnErrorFrameInA200(t *testing.T) {
 			e := s.next()
 			status, _ := e["object"].(map[string]any)
 			message, _ := status["message"].(string)
-			if e["type"] != "ERROR" || status["kind"] != "Status" || status["code"] != float64(410) || status["reason"] != "Expired" ||
+			if e["type"] != "ERROR" || status["kind"] != "Status" || status["code"] != float64(410) ||
+				status["reason"] != "Expired" ||
 				!strings.HasPrefix(message, "too old resource version: "+old+" (") {
 				t.Errorf("%s: %v", s.resp.Proto, e)
 			}
@@ -116,7 +118,9 @@ func TestExpiredWatchGetsAnErrorFrameInA200(t *testing.T) {
 func TestErrorsBeforeAWatchAreStatusesOrFrames(t *testing.T) {
 	var fails error
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return nil, fails }}
+		cfg.Reader = &reader{
+			Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return nil, fails },
+		}
 	})
 	for _, c := range []struct {
 		err  error
@@ -155,13 +159,16 @@ func TestResumedWatchBehindUnselectedWritesGetsABookmark(t *testing.T) {
 	d := openServer(t, nil)
 	d.create("a", "")
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
-	if a := d.do("POST", "/api/v1/namespaces/default/secrets", `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		"/api/v1/namespaces/default/secrets",
+		`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"}}`); a.StatusCode != http.StatusCreated {
 		t.Fatal(a.body)
 	}
 	now := rvOf(t, d.do("GET", configMaps, "").body)
 	asked := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=true&resourceVersion="+rv)
 	e := asked.next()
-	if e["type"] != "BOOKMARK" || at(e, "object", "metadata", "resourceVersion") != now || at(e, "object", "kind") != "ConfigMap" || at(e, "object", "metadata", "annotations") != nil {
+	if e["type"] != "BOOKMARK" || at(e, "object", "metadata", "resourceVersion") != now ||
+		at(e, "object", "kind") != "ConfigMap" || at(e, "object", "metadata", "annotations") != nil {
 		t.Errorf("%v, want a bookmark at %s", e, now)
 	}
 	// Who did not ask gets none: kubectl prints it as a row without a name.
@@ -195,7 +202,9 @@ func TestDrainEndsEveryWatchWithABookmark(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if a := d.do("POST", "/api/v1/namespaces/default/secrets", `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"}}`); a.StatusCode != http.StatusCreated {
+	if a := d.do("POST",
+		"/api/v1/namespaces/default/secrets",
+		`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"}}`); a.StatusCode != http.StatusCreated {
 		t.Fatal(a.body)
 	}
 	now := rvOf(t, d.do("GET", configMaps, "").body)
@@ -210,7 +219,8 @@ func TestDrainEndsEveryWatchWithABookmark(t *testing.T) {
 		s.end()
 	}
 	a := d.do("GET", configMaps+"?watch=1", "")
-	if s := tree(t, a.body); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "1" || s["reason"] != "ServiceUnavailable" || s["message"] != "apiserver is shutting down" {
+	if s := tree(t, a.body); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") != "1" ||
+		s["reason"] != "ServiceUnavailable" || s["message"] != "apiserver is shutting down" {
 		t.Errorf("a new watch: %d %v %s", a.StatusCode, a.Header, a.body)
 	}
 	if a := d.do("GET", configMaps, ""); a.StatusCode != http.StatusOK {
@@ -241,12 +251,15 @@ func TestStalledReaderBlocksNobodyAndMissesNothing(t *testing.T) {
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	const objects = 200
 	slow := []*stream{
-		d.open(d.client(1, d.h1.Transport.(*http.Transport).TLSClientConfig.Certificates...), configMaps+"?watch=1&resourceVersion="+rv),
-		d.open(d.client(2, d.h1.Transport.(*http.Transport).TLSClientConfig.Certificates...), configMaps+"?watch=1&resourceVersion="+rv),
+		d.open(d.client(1, d.h1.Transport.(*http.Transport).TLSClientConfig.Certificates...),
+			configMaps+"?watch=1&resourceVersion="+rv),
+		d.open(d.client(2, d.h1.Transport.(*http.Transport).TLSClientConfig.Certificates...),
+			configMaps+"?watch=1&resourceVersion="+rv),
 	}
 	quick := d.open(d.h2, configMaps+"?watch=1&resourceVersion="+rv)
 	for i := range objects { // 8 MB: more than all buffers on the way
-		body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-%03d"},"data":{"a":"%s"}}`, i, strings.Repeat("x", 40<<10))
+		body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-%03d"},"data":{"a":"%s"}}`,
+			i, strings.Repeat("x", 40<<10))
 		if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {
 			t.Fatalf("create: %s", a.body)
 		}

@@ -15,11 +15,12 @@ import (
 const (
 	acceptAggregated = "Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 	acceptLegacy     = "Accept: application/json, */*"
-	acceptTable      = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
-	acceptTableOnly  = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io"
-	acceptProtobuf   = "Accept: application/vnd.kubernetes.protobuf,application/json"
-	acceptProtoAny   = "Accept: application/vnd.kubernetes.protobuf, */*"
-	acceptJSON       = "Accept: application/json"
+	acceptTable      = "Accept: " +
+		"application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+	acceptTableOnly = "Accept: application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io"
+	acceptProtobuf  = "Accept: application/vnd.kubernetes.protobuf,application/json"
+	acceptProtoAny  = "Accept: application/vnd.kubernetes.protobuf, */*"
+	acceptJSON      = "Accept: application/json"
 )
 
 // TestCommonClientRequestsAreServed sends the GETs that were recorded from real
@@ -31,10 +32,17 @@ func TestCommonClientRequestsAreServed(t *testing.T) {
 		name, path, accept, kind, media string
 		code                            int
 	}{
-		{name: "kubectl 1.37 /api", path: "/api?timeout=32s", accept: acceptAggregated, kind: "APIGroupDiscoveryList", media: aggregatedType("v2")},
-		{name: "kubectl 1.37 /apis", path: "/apis?timeout=32s", accept: acceptAggregated, kind: "APIGroupDiscoveryList", media: aggregatedType("v2")},
 		{
-			name: "client-go 1.26 /apis", path: "/apis?timeout=32s", kind: "APIGroupDiscoveryList", media: aggregatedType("v2beta1"),
+			name: "kubectl 1.37 /api", path: "/api?timeout=32s", accept: acceptAggregated, kind: "APIGroupDiscoveryList",
+			media: aggregatedType("v2"),
+		},
+		{
+			name: "kubectl 1.37 /apis", path: "/apis?timeout=32s", accept: acceptAggregated, kind: "APIGroupDiscoveryList",
+			media: aggregatedType("v2"),
+		},
+		{
+			name: "client-go 1.26 /apis", path: "/apis?timeout=32s", kind: "APIGroupDiscoveryList",
+			media:  aggregatedType("v2beta1"),
 			accept: "Accept: application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json",
 		},
 		{name: "kubectl 1.20 /api", path: "/api?timeout=32s", accept: acceptLegacy, kind: "APIVersions"},
@@ -44,8 +52,14 @@ func TestCommonClientRequestsAreServed(t *testing.T) {
 		{name: "kubectl get, strict", path: configMaps + "?limit=500", accept: acceptTableOnly, kind: "Table"},
 		{name: "kubectl get name", path: configMaps + "/cm-1", accept: acceptTable, kind: "Table"},
 		{name: "kubectl get of nothing", path: configMaps + "/cm-2", accept: acceptTable, kind: "Status", code: 404},
-		{name: "client-go 0.20 list", path: configMaps + "?limit=500&resourceVersion=0", accept: acceptLegacy, kind: "ConfigMapList"},
-		{name: "client-go 0.37 list", path: configMaps + "?limit=500", accept: acceptProtobuf, kind: "ConfigMapList", media: protobufType},
+		{
+			name: "client-go 0.20 list", path: configMaps + "?limit=500&resourceVersion=0", accept: acceptLegacy,
+			kind: "ConfigMapList",
+		},
+		{
+			name: "client-go 0.37 list", path: configMaps + "?limit=500", accept: acceptProtobuf, kind: "ConfigMapList",
+			media: protobufType,
+		},
 		{name: "client-node 1.4 list", path: configMaps, accept: "Accept: application/json, */*;q=0.8", kind: "ConfigMapList"},
 		{name: "node-fetch", path: configMaps, accept: "Accept: */*", kind: "ConfigMapList"},
 		{name: "nothing", path: configMaps, accept: "Accept: ", kind: "ConfigMapList"},
@@ -61,7 +75,8 @@ func TestCommonClientRequestsAreServed(t *testing.T) {
 					wantMedia = "application/json"
 				}
 				if a.StatusCode != wantCode || a.Header.Get("Content-Type") != wantMedia {
-					t.Errorf("%s: %d %q, want %d %q: %s", a.Proto, a.StatusCode, a.Header.Get("Content-Type"), wantCode, wantMedia, a.body)
+					t.Errorf("%s: %d %q, want %d %q: %s",
+						a.Proto, a.StatusCode, a.Header.Get("Content-Type"), wantCode, wantMedia, a.body)
 				}
 				if got := at(tree(t, a.body), "kind"); got != c.kind {
 					t.Errorf("%s: kind %v, want %s", a.Proto, got, c.kind)
@@ -84,20 +99,26 @@ func TestCommonClientWatchesAreServed(t *testing.T) {
 	}{
 		{"kubectl get -w", "resourceVersion=N&watch=true", acceptTable, []string{"ADDED"}},
 		{
-			"client-go 0.37 streaming list", "allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeout=7m40s&timeoutSeconds=460&watch=true",
+			"client-go 0.37 streaming list",
+			"allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeout=7m40s&timeoutSeconds=460&watch=true",
 			acceptProtobuf,
 			[]string{"ADDED cm-1", "ADDED cm-2", "BOOKMARK"},
 		},
 		{
-			"controller-runtime 0.25 streaming list", "allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=330&watch=true",
+			"controller-runtime 0.25 streaming list",
+			"allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=330&watch=true",
 			acceptProtoAny,
 			[]string{"ADDED cm-1", "ADDED cm-2", "BOOKMARK"},
 		},
 		{
-			"client-go 0.20", "allowWatchBookmarks=true&resourceVersion=N&timeout=9m26s&timeoutSeconds=566&watch=true", acceptLegacy,
+			"client-go 0.20", "allowWatchBookmarks=true&resourceVersion=N&timeout=9m26s&timeoutSeconds=566&watch=true",
+			acceptLegacy,
 			[]string{"ADDED cm-2"},
 		},
-		{"python 22.6", "allowWatchBookmarks=True&resourceVersion=N&timeoutSeconds=5&watch=True", acceptJSON, []string{"ADDED cm-2"}},
+		{
+			"python 22.6", "allowWatchBookmarks=True&resourceVersion=N&timeoutSeconds=5&watch=True", acceptJSON,
+			[]string{"ADDED cm-2"},
+		},
 		{"python 22.6 without a version", "timeoutSeconds=3&watch=True", acceptJSON, []string{"ADDED cm-1", "ADDED cm-2"}},
 		{"client-node 1.4", "watch=true&resourceVersion=N", "Accept: */*", []string{"ADDED cm-2"}},
 		{"an empty value is true", "watch=&resourceVersion=N", acceptJSON, []string{"ADDED cm-2"}},
@@ -109,7 +130,8 @@ func TestCommonClientWatchesAreServed(t *testing.T) {
 				if strings.HasPrefix(c.accept, protobufAccepted) {
 					media = protobufType + ";stream=watch"
 				}
-				s := d.open(client, configMaps+"?"+strings.Replace(c.query, "resourceVersion=N", "resourceVersion="+rv, 1), c.accept)
+				s := d.open(client, configMaps+"?"+strings.Replace(c.query, "resourceVersion=N", "resourceVersion="+rv, 1),
+					c.accept)
 				if s.resp.StatusCode != http.StatusOK || s.resp.Header.Get("Content-Type") != media || s.resp.ContentLength >= 0 {
 					s.lines.Scan()
 					t.Fatalf("%s: %d %v %s", s.resp.Proto, s.resp.StatusCode, s.resp.Header, s.lines.Text())
@@ -129,15 +151,20 @@ func TestCommonClientWatchesAreServed(t *testing.T) {
 // newer sends: the protobuf envelope, with an answer in JSON accepted.
 func TestKubectlCreatesWithProtobuf(t *testing.T) {
 	d := openServer(t, nil)
-	body := envelope(t, "v1", "ConfigMap", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "b"}})
+	body := envelope(t, "v1", "ConfigMap", &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "b"},
+	})
 	a := d.do("POST", configMaps+"?fieldManager=kubectl-create&fieldValidation=Strict", body,
 		acceptProtobuf, "Content-Type: application/vnd.kubernetes.protobuf")
 	if a.StatusCode != http.StatusCreated || at(tree(t, a.body), "data", "a") != "b" {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
-	options := envelope(t, "v1", "DeleteOptions", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: new("1")}})
+	options := envelope(t, "v1", "DeleteOptions", &metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{ResourceVersion: new("1")},
+	})
 	a = d.do("DELETE", configMaps+"/x", options, acceptProtobuf, "Content-Type: application/vnd.kubernetes.protobuf")
-	if a.StatusCode != http.StatusConflict || !strings.Contains(a.body, "the ResourceVersion in the precondition (1) does not match") {
+	if a.StatusCode != http.StatusConflict ||
+		!strings.Contains(a.body, "the ResourceVersion in the precondition (1) does not match") {
 		t.Errorf("delete with a stale precondition: %d %s", a.StatusCode, a.body)
 	}
 	a = d.do("DELETE", configMaps+"/x", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`, acceptJSON)

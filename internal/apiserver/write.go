@@ -58,7 +58,10 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
 	var out wire.Written
 	if review.Answers(rt.Resource) {
-		out, err = review.Answer(r.Context(), review.Request{Authorizer: s.cfg.Authorizer, Tokens: s.cfg.Tokens, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
+		out, err = review.Answer(r.Context(), review.Request{
+			Authorizer: s.cfg.Authorizer, Tokens: s.cfg.Tokens, Target: rt.Target, Body: object,
+			FieldValidation: o.FieldValidation,
+		})
 	} else {
 		out, err = s.cfg.Writer.Create(r.Context(), rt.Target, object, o)
 	}

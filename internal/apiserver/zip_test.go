@@ -41,7 +41,8 @@ func TestCompressedListIsCurrentAfterWrites(t *testing.T) {
 	payload := func() string { return strings.Repeat(fmt.Sprintf("%x", r.Uint64()), 1+r.IntN(200)) }
 	write := func() {
 		name := fmt.Sprintf("cm-%03d", r.IntN(400))
-		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `","labels":{"x":"` + fmt.Sprint(r.IntN(2)) + `"}},"data":{"a":"` + payload() + `"}}`
+		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `","labels":{"x":"` +
+			fmt.Sprint(r.IntN(2)) + `"}},"data":{"a":"` + payload() + `"}}`
 		switch a := d.do("POST", configMaps, body); {
 		case a.StatusCode == http.StatusConflict && r.IntN(3) == 0:
 			d.do("DELETE", configMaps+"/"+name, "")
@@ -62,12 +63,15 @@ func TestCompressedListIsCurrentAfterWrites(t *testing.T) {
 			want := d.do("GET", configMaps+query, "").body
 			for range 2 {
 				if got := unzipped(t, d.do("GET", configMaps+query, "", "Accept-Encoding: gzip")); got != want {
-					t.Fatalf("round %d, %q: the compressed list is another: %d bytes instead of %d", round, query, len(got), len(want))
+					t.Fatalf("round %d, %q: the compressed list is another: %d bytes instead of %d",
+						round, query, len(got), len(want))
 				}
 			}
 		}
 	}
-	if metrics := d.do("GET", "/metrics", "").body; strings.Contains(metrics, "\ngapless_list_compressed_bytes 0\n") || !strings.Contains(metrics, "\ngapless_list_compressed_bytes ") {
+	if metrics := d.do("GET",
+		"/metrics", "").body; strings.Contains(metrics, "\ngapless_list_compressed_bytes 0\n") ||
+		!strings.Contains(metrics, "\ngapless_list_compressed_bytes ") {
 		t.Error("no block is kept")
 	}
 }
@@ -75,7 +79,8 @@ func TestCompressedListIsCurrentAfterWrites(t *testing.T) {
 func TestConcurrentCompressedListsAreCorrect(t *testing.T) {
 	d := openServer(t, nil)
 	for i := range 150 {
-		body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-%d"},"data":{"a":"%s"}}`, i, strings.Repeat("x", 2000))
+		body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-%d"},"data":{"a":"%s"}}`,
+			i, strings.Repeat("x", 2000))
 		if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {
 			t.Fatal(a.body)
 		}

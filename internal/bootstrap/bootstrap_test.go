@@ -39,7 +39,8 @@ func (c *cluster) waitComplete() {
 func TestServiceExistsBeforeTheServerIsReady(t *testing.T) {
 	c := keep(t, openLog(t), here, nil)
 	service := read[corev1.Service](t, c.find(c.at("", "services", "default", "kubernetes")))
-	if p := service.Spec.Ports[0]; p.Port != 443 || p.TargetPort.IntVal != 6443 || service.Spec.Type != corev1.ServiceTypeClusterIP {
+	if p := service.Spec.Ports[0]; p.Port != 443 || p.TargetPort.IntVal != 6443 ||
+		service.Spec.Type != corev1.ServiceTypeClusterIP {
 		t.Errorf("the Service has %+v", service.Spec)
 	}
 	//nolint:staticcheck // deprecated, and served
@@ -48,7 +49,8 @@ func TestServiceExistsBeforeTheServerIsReady(t *testing.T) {
 		t.Errorf("the Endpoints have %+v", s)
 	}
 	slice := read[discoveryv1.EndpointSlice](t, c.find(c.at("discovery.k8s.io", "endpointslices", "default", "kubernetes")))
-	if slice.Endpoints[0].Addresses[0] != "192.0.2.7" || *slice.Ports[0].Port != 6443 || slice.Labels[discoveryv1.LabelServiceName] != "kubernetes" {
+	if slice.Endpoints[0].Addresses[0] != "192.0.2.7" || *slice.Ports[0].Port != 6443 ||
+		slice.Labels[discoveryv1.LabelServiceName] != "kubernetes" {
 		t.Errorf("the EndpointSlice is %+v", slice)
 	}
 	admin := read[rbacv1.ClusterRoleBinding](t, c.find(c.at(roles, "clusterrolebindings", "", "cluster-admin")))
@@ -59,7 +61,8 @@ func TestServiceExistsBeforeTheServerIsReady(t *testing.T) {
 	if n := c.count(c.at("", "configmaps")) + c.count(c.at("", "serviceaccounts")); n != 0 {
 		t.Errorf("%d objects were made in namespaces", n)
 	}
-	if view := read[rbacv1.ClusterRole](t, c.find(c.at(roles, "clusterroles", "", "view"))); len(view.Rules) != 0 || view.AggregationRule == nil {
+	if view := read[rbacv1.ClusterRole](t, c.find(c.at(roles, "clusterroles", "", "view"))); len(view.Rules) != 0 ||
+		view.AggregationRule == nil {
 		t.Errorf("view is %+v", view)
 	}
 }
@@ -80,18 +83,22 @@ func TestRestartWritesNothing(t *testing.T) {
 }
 
 func TestEndpointsFollowTheAddress(t *testing.T) {
-	for name, address := range map[string]string{"port": "192.0.2.7:7000", "address": "192.0.2.8:6443", "family": "[2001:db8::1]:6443"} {
+	for name, address := range map[string]string{
+		"port": "192.0.2.7:7000", "address": "192.0.2.8:6443", "family": "[2001:db8::1]:6443",
+	} {
 		t.Run(name, func(t *testing.T) {
 			log := openLog(t)
 			keep(t, log, here, nil).stop()
 			c := keep(t, log, address, nil)
 			//nolint:staticcheck // deprecated, and served
 			s := read[corev1.Endpoints](t, c.find(c.at("", "endpoints", "default", "kubernetes"))).Subsets[0]
-			slice := read[discoveryv1.EndpointSlice](t, c.find(c.at("discovery.k8s.io", "endpointslices", "default", "kubernetes")))
+			slice := read[discoveryv1.EndpointSlice](t,
+				c.find(c.at("discovery.k8s.io", "endpointslices", "default", "kubernetes")))
 			service := read[corev1.Service](t, c.find(c.at("", "services", "default", "kubernetes")))
 			host := map[string]string{"port": "192.0.2.7", "address": "192.0.2.8", "family": "2001:db8::1"}[name]
 			port := map[string]int32{"port": 7000, "address": 6443, "family": 6443}[name]
-			if s.Addresses[0].IP != host || s.Ports[0].Port != port || slice.Endpoints[0].Addresses[0] != host || *slice.Ports[0].Port != port ||
+			if s.Addresses[0].IP != host || s.Ports[0].Port != port || slice.Endpoints[0].Addresses[0] != host ||
+				*slice.Ports[0].Port != port ||
 				service.Spec.Ports[0].TargetPort.IntVal != port {
 				t.Errorf("after the move: %+v, %+v, %+v", s, slice.Endpoints, service.Spec.Ports)
 			}
@@ -101,7 +108,9 @@ func TestEndpointsFollowTheAddress(t *testing.T) {
 
 func TestDeletedBootstrapObjectsAreRecreated(t *testing.T) {
 	c := keep(t, openLog(t), here, nil)
-	for _, target := range []struct{ group, plural string }{{"", "services"}, {"", "endpoints"}, {"discovery.k8s.io", "endpointslices"}} {
+	for _, target := range []struct{ group, plural string }{
+		{"", "services"}, {"", "endpoints"}, {"discovery.k8s.io", "endpointslices"},
+	} {
 		at := c.at(target.group, target.plural, "default", "kubernetes")
 		was := c.find(at).UID()
 		c.delete(at)

@@ -134,7 +134,8 @@ func (c *cluster) create(t kinds.Target, body string) {
 
 func (c *cluster) merge(t kinds.Target, patch string) {
 	c.t.Helper()
-	if _, err := c.Patch(c.t.Context(), t, wire.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Patch(c.t.Context(), t, wire.Patch{Type: types.MergePatchType, Body: []byte(patch)},
+		metav1.PatchOptions{}); err != nil {
 		c.t.Fatalf("patch %s: %v", patch, err)
 	}
 }

@@ -18,7 +18,8 @@ const (
 	// described is the annotation of rootCA, and its text upstream's (kubernetes
 	// pkg/controller/certificates/rootcacertpublisher).
 	described   = "kubernetes.io/description"
-	description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP " +
+	description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as " +
+		"the internal service IP " +
 		"or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
 )
 
@@ -65,8 +66,10 @@ func (c *Controller) content(name string) []object {
 		{
 			resource: core("configmaps"), namespace: name, name: rootCA,
 			wanted: &corev1.ConfigMap{
-				ObjectMeta: metav1.ObjectMeta{Name: rootCA, Namespace: name, Annotations: map[string]string{described: description}},
-				Data:       data,
+				ObjectMeta: metav1.ObjectMeta{
+					Name: rootCA, Namespace: name, Annotations: map[string]string{described: description},
+				},
+				Data: data,
 			},
 			correct: correction(func(there *corev1.ConfigMap) (bool, error) {
 				if maps.Equal(there.Data, data) && there.Annotations[described] != "" {

@@ -27,7 +27,10 @@ func TestStartReconcilesRoles(t *testing.T) {
 	want := []rbacv1.PolicyRule{
 		{Verbs: []string{"*"}, APIGroups: []string{"rbac.authorization.k8s.io"}, Resources: []string{"*"}},
 		{Verbs: []string{"get"}, APIGroups: []string{"example.org"}, Resources: []string{"mine"}},
-		{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"localsubjectaccessreviews"}},
+		{
+			Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"},
+			Resources: []string{"localsubjectaccessreviews"},
+		},
 	}
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
@@ -56,7 +59,8 @@ func TestRolesAreAggregated(t *testing.T) {
 	view := c.at(roles, "clusterroles", "", "view")
 	before := len(read[rbacv1.ClusterRole](t, c.find(view)).Rules)
 	mine := c.at(roles, "clusterroles", "", "mine")
-	c.create(c.at(roles, "clusterroles"), `{"metadata":{"name":"mine","labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},
+	c.create(c.at(roles, "clusterroles"),
+		`{"metadata":{"name":"mine","labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},
 		"rules":[{"verbs":["get"],"apiGroups":["example.org"],"resources":["widgets"]}]}`)
 	has := func(n int) func(o *wire.Object) bool {
 		return func(o *wire.Object) bool { return len(read[rbacv1.ClusterRole](t, o).Rules) == n }

@@ -55,7 +55,8 @@ func (c *Controller) own() []object {
 					return false, errReplace
 				}
 				changed := set(&there.Labels, discoveryv1.LabelServiceName, serviceName)
-				if equality.Semantic.DeepEqual(there.Endpoints, wanted.Endpoints) && equality.Semantic.DeepEqual(there.Ports, wanted.Ports) {
+				if equality.Semantic.DeepEqual(there.Endpoints, wanted.Endpoints) &&
+					equality.Semantic.DeepEqual(there.Ports, wanted.Ports) {
 					return changed, nil
 				}
 				there.Endpoints, there.Ports = wanted.Endpoints, wanted.Ports

@@ -81,7 +81,8 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 			delete(tree, "rules") // a controller writes them
 		}
 	}
-	if labels, _ := meta["labels"].(map[string]any); !o.All && r.Group == "rbac.authorization.k8s.io" && labels["kubernetes.io/bootstrapping"] != nil {
+	if labels, _ := meta["labels"].(map[string]any); !o.All && r.Group == "rbac.authorization.k8s.io" &&
+		labels["kubernetes.io/bootstrapping"] != nil {
 		return byStart
 	}
 	return ""
@@ -115,7 +116,9 @@ func cleanNamespace(tree, meta map[string]any, name string) {
 
 // firstNamespace reports whether every server has a namespace.
 func firstNamespace(name string) bool {
-	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}, name)
+	return slices.Contains([]string{
+		metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease,
+	}, name)
 }
 
 // bare reports whether an object has only its name and its place.

@@ -161,7 +161,8 @@ func (e *Exporter) put(r client.Resource, item []byte, to Sink, result *Result) 
 	if err != nil {
 		return fmt.Errorf("decode an object of %s: %w", r.GroupResource(), err)
 	}
-	tree["apiVersion"], tree["kind"] = r.GroupVersion().String(), cmp.Or(r.Kind, fmt.Sprint(tree["kind"])) // items of a typed list have none
+	// items of a typed list have none
+	tree["apiVersion"], tree["kind"] = r.GroupVersion().String(), cmp.Or(r.Kind, fmt.Sprint(tree["kind"]))
 	if why := e.clean(r, tree); why != "" {
 		result.Left[why]++
 		return nil

@@ -42,7 +42,8 @@ func TestFileNamesAreSafeAndDifferent(t *testing.T) {
 	} {
 		got := fileName(name)
 		if name == long {
-			if len(got) != longestName || !strings.HasPrefix(got, want) || got == fileName(long[1:]) || got == fileName(long+"b") {
+			if len(got) != longestName || !strings.HasPrefix(got, want) || got == fileName(long[1:]) ||
+				got == fileName(long+"b") {
 				t.Errorf("the long name becomes %s", got)
 			}
 		} else if got != want {
@@ -76,26 +77,70 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 		want, why string
 	}{
 		"all kinds": {
-			r:      resource("", "pods"),
-			object: `{"metadata":{"name":"a","ownerReferences":[{"uid":"u"}],` + meta + `},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}`,
-			want:   `{"metadata":{"name":"a"},"spec":{"nodeName":"n"}}`,
+			r: resource("", "pods"),
+			object: `{"metadata":{"name":"a","ownerReferences":[{"uid":"u"}],` + meta +
+				`},"spec":{"nodeName":"n"},"status":{"phase":"Running"}}`,
+			want: `{"metadata":{"name":"a"},"spec":{"nodeName":"n"}}`,
 		},
-		"status":             {r: resource("", "pods"), options: Options{Status: true}, object: `{"metadata":{},"status":{"a":1}}`, want: `{"metadata":{},"status":{"a":1}}`},
-		"controlled":         {r: resource("", "pods"), object: `{"metadata":{"ownerReferences":[{"controller":true}]}}`, why: byController},
-		"controlled, all":    {r: resource("", "pods"), options: Options{All: true}, object: `{"metadata":{"name":"a","ownerReferences":[{"controller":true}]}}`, want: `{"metadata":{"name":"a"}}`},
-		"deleted":            {r: resource("", "pods"), options: Options{All: true}, object: `{"metadata":{"deletionTimestamp":"t"}}`, why: inDeletion},
-		"namespace":          {r: resource("", "namespaces"), object: `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop"}},"spec":{"finalizers":["kubernetes"]}}`, want: `{"metadata":{"name":"shop"}}`},
-		"first namespace":    {r: resource("", "namespaces"), object: `{"kind":"Namespace","metadata":{"name":"default","uid":"u","labels":{"kubernetes.io/metadata.name":"default"}},"status":{}}`, why: byStart},
-		"labelled namespace": {r: resource("", "namespaces"), object: `{"metadata":{"name":"default","labels":{"a":"b"}}}`, want: `{"metadata":{"labels":{"a":"b"},"name":"default"}}`},
-		"first account":      {r: resource("", "serviceaccounts"), object: `{"metadata":{"name":"default","namespace":"shop"}}`, why: byStart},
-		"changed account":    {r: resource("", "serviceaccounts"), object: `{"metadata":{"name":"default"},"secrets":[]}`, want: `{"metadata":{"name":"default"},"secrets":[]}`},
-		"certificate":        {r: resource("", "configmaps"), object: `{"metadata":{"name":"kube-root-ca.crt"}}`, why: byStart},
-		"service":            {r: resource("", "services"), object: `{"metadata":{"name":"kubernetes","namespace":"default"}}`, why: byStart},
-		"other service":      {r: resource("", "services"), object: `{"metadata":{"name":"kubernetes","namespace":"shop"}}`, want: `{"metadata":{"name":"kubernetes","namespace":"shop"}}`},
-		"token":              {r: resource("", "secrets"), object: `{"metadata":{},"type":"kubernetes.io/service-account-token"}`, why: ofCluster},
-		"first role":         {r: resource("rbac.authorization.k8s.io", "clusterroles"), object: `{"metadata":{"labels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}}`, why: byStart},
-		"aggregated":         {r: resource("rbac.authorization.k8s.io", "clusterroles"), object: `{"metadata":{},"aggregationRule":{},"rules":[{}]}`, want: `{"aggregationRule":{},"metadata":{}}`},
-		"odd":                {r: resource("", "pods"), object: `{"metadata":{"labels":[1],"ownerReferences":{"x":1}},"spec":null}`, want: `{"metadata":{"labels":[1]},"spec":null}`},
+		"status": {
+			r: resource("", "pods"), options: Options{Status: true}, object: `{"metadata":{},"status":{"a":1}}`,
+			want: `{"metadata":{},"status":{"a":1}}`,
+		},
+		"controlled": {
+			r: resource("", "pods"), object: `{"metadata":{"ownerReferences":[{"controller":true}]}}`, why: byController,
+		},
+		"controlled, all": {
+			r: resource("", "pods"), options: Options{All: true},
+			object: `{"metadata":{"name":"a","ownerReferences":[{"controller":true}]}}`, want: `{"metadata":{"name":"a"}}`,
+		},
+		"deleted": {
+			r: resource("", "pods"), options: Options{All: true}, object: `{"metadata":{"deletionTimestamp":"t"}}`,
+			why: inDeletion,
+		},
+		"namespace": {
+			r: resource("", "namespaces"),
+			object: `{"metadata":{"name":"shop","labels":{"kubernetes.io/metadata.name":"shop"}},` +
+				`"spec":{"finalizers":["kubernetes"]}}`, want: `{"metadata":{"name":"shop"}}`,
+		},
+		"first namespace": {
+			r: resource("", "namespaces"),
+			object: `{"kind":"Namespace","metadata":{"name":"default","uid":"u",` +
+				`"labels":{"kubernetes.io/metadata.name":"default"}},"status":{}}`, why: byStart,
+		},
+		"labelled namespace": {
+			r: resource("", "namespaces"), object: `{"metadata":{"name":"default","labels":{"a":"b"}}}`,
+			want: `{"metadata":{"labels":{"a":"b"},"name":"default"}}`,
+		},
+		"first account": {
+			r: resource("", "serviceaccounts"), object: `{"metadata":{"name":"default","namespace":"shop"}}`, why: byStart,
+		},
+		"changed account": {
+			r: resource("", "serviceaccounts"), object: `{"metadata":{"name":"default"},"secrets":[]}`,
+			want: `{"metadata":{"name":"default"},"secrets":[]}`,
+		},
+		"certificate": {r: resource("", "configmaps"), object: `{"metadata":{"name":"kube-root-ca.crt"}}`, why: byStart},
+		"service": {
+			r: resource("", "services"), object: `{"metadata":{"name":"kubernetes","namespace":"default"}}`, why: byStart,
+		},
+		"other service": {
+			r: resource("", "services"), object: `{"metadata":{"name":"kubernetes","namespace":"shop"}}`,
+			want: `{"metadata":{"name":"kubernetes","namespace":"shop"}}`,
+		},
+		"token": {
+			r: resource("", "secrets"), object: `{"metadata":{},"type":"kubernetes.io/service-account-token"}`, why: ofCluster,
+		},
+		"first role": {
+			r:      resource("rbac.authorization.k8s.io", "clusterroles"),
+			object: `{"metadata":{"labels":{"kubernetes.io/bootstrapping":"rbac-defaults"}}}`, why: byStart,
+		},
+		"aggregated": {
+			r: resource("rbac.authorization.k8s.io", "clusterroles"), object: `{"metadata":{},"aggregationRule":{},"rules":[{}]}`,
+			want: `{"aggregationRule":{},"metadata":{}}`,
+		},
+		"odd": {
+			r: resource("", "pods"), object: `{"metadata":{"labels":[1],"ownerReferences":{"x":1}},"spec":null}`,
+			want: `{"metadata":{"labels":[1]},"spec":null}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, err := decode([]byte(c.object))
@@ -116,7 +161,8 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 // text.
 func FuzzEncode(f *testing.F) {
 	for _, text := range []string{
-		`{"a":"1e3","b":"yes","c":"0x1F","d":"2020-01-01","e":"~","f":"- x","g":" a\n b\n","h":"\n\n","i":"é\u2028\u0007","j":"=","k":"<<"}`,
+		`{"a":"1e3","b":"yes","c":"0x1F","d":"2020-01-01","e":"~","f":"- x","g":" a\n b\n","h":"\n\n",` +
+			`"i":"é\u2028\u0007","j":"=","k":"<<"}`,
 		`{"a":1.0,"b":1e21,"c":9007199254740993,"d":18446744073709551615,"e":0.1,"f":-0,"g":[null,true,{}]}`,
 		`{"":"","a b":{"*x":"&y"},"10":1,"9":2,"on":3,"\t":"\t","x":"\u0085\ufeff\ud83d\ude00"}`,
 	} {
@@ -216,7 +262,8 @@ func TestListThatExpiresIsExplained(t *testing.T) {
 		case r.URL.Path == "/apis":
 			body = `{"kind":"APIGroupList","groups":[]}`
 		case r.URL.Path == "/api/v1":
-			body = `{"kind":"APIResourceList","resources":[{"name":"configmaps","namespaced":true,"kind":"ConfigMap","verbs":["create","list"]}]}`
+			body = `{"kind":"APIResourceList","resources":[{"name":"configmaps","namespaced":true,"kind":"ConfigMap",` +
+				`"verbs":["create","list"]}]}`
 		case r.URL.Query().Get("limit") != "500":
 			w.WriteHeader(http.StatusBadRequest)
 		case r.URL.Query().Get("continue") != "":

@@ -65,5 +65,6 @@ func reserved(stem string) bool {
 	if slices.Contains([]string{"con", "prn", "aux", "nul"}, stem) {
 		return true
 	}
-	return len(stem) == 4 && (strings.HasPrefix(stem, "com") || strings.HasPrefix(stem, "lpt")) && stem[3] >= '0' && stem[3] <= '9'
+	return len(stem) == 4 && (strings.HasPrefix(stem, "com") || strings.HasPrefix(stem, "lpt")) && stem[3] >= '0' &&
+		stem[3] <= '9'
 }

@@ -184,7 +184,8 @@ func (k *Caller) once(ctx context.Context, at string, body []byte) (answer []byt
 // generic one (client-go rest.Result.Error).
 func refusal(resp *http.Response, answer []byte, seconds int) error {
 	var status metav1.Status
-	if json.Unmarshal(answer, &status) == nil && status.Kind == "Status" && status.APIVersion == "v1" && status.Status != metav1.StatusSuccess {
+	if json.Unmarshal(answer, &status) == nil && status.Kind == "Status" && status.APIVersion == "v1" &&
+		status.Status != metav1.StatusSuccess {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	text := "unknown"

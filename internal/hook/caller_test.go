@@ -31,7 +31,8 @@ func TestPathsAreCleaned(t *testing.T) {
 	} {
 		t.Run(given, func(t *testing.T) {
 			called = "nothing"
-			if _, err := callers.Of(&kinds.Webhook{URL: server.URL + given, CABundle: authority}).Post(t.Context(), []byte("{}")); err != nil {
+			if _, err := callers.Of(&kinds.Webhook{URL: server.URL + given, CABundle: authority}).Post(t.Context(),
+				[]byte("{}")); err != nil {
 				t.Error(err)
 			}
 			if called != want {

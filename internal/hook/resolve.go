@@ -49,7 +49,8 @@ func resolve(cluster Cluster, s *kinds.ServiceReference) (address string, err er
 		return net.JoinHostPort(ip, strconv.Itoa(int(port.Port))), nil
 	}
 	return "", fmt.Errorf("no endpoints available for service %q in namespace %q, which has no cluster IP: "+
-		"this server has no cluster network; add an EndpointSlice with a ready address, make the service of type ExternalName, or set clientConfig.url",
+		"this server has no cluster network; add an EndpointSlice with a ready address, make the service of type ExternalName, "+
+		"or set clientConfig.url",
 		s.Name, s.Namespace)
 }
 

@@ -39,22 +39,41 @@ func TestServicesHaveAddresses(t *testing.T) {
 		return `{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook","namespace":"x"},"spec":{` + spec + `}}`
 	}
 	slice := func(ready, port string) string {
-		return `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"hook-1","namespace":"x"},"addressType":"IPv4",
+		return `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"hook-1","namespace":"x"},` +
+			`"addressType":"IPv4",
 "endpoints":[{"addresses":["10.1.1.1"],"conditions":{"ready":` + ready + `}}],"ports":[{"name":"` + port + `","port":8443}]}`
 	}
 	for name, tt := range map[string]struct {
 		cluster   cluster
 		want, err string
 	}{
-		"missing":           {cluster{}, "", `service "hook" not found in namespace "x": create it, or set clientConfig.url`},
-		"external name":     {cluster{service: service(`"type":"ExternalName","externalName":"example.com"`)}, "example.com:443", ""},
-		"no port":           {cluster{service: service(`"clusterIP":"10.0.0.1"`)}, "", `no service port 443 found for service "hook"`},
-		"cluster IP":        {cluster{service: service(`"clusterIP":"10.0.0.1",` + ports)}, "10.0.0.1:443", ""},
-		"endpoints first":   {cluster{service(`"clusterIP":"10.0.0.1",` + ports), []string{slice("true", "web")}}, "10.1.1.1:8443", ""},
-		"none ready":        {cluster{service(`"clusterIP":"10.0.0.1",` + ports), []string{slice("false", "web")}}, "10.0.0.1:443", ""},
-		"another port":      {cluster{service(`"clusterIP":"10.0.0.1",` + ports), []string{slice("true", "other")}}, "10.0.0.1:443", ""},
-		"nothing to go to":  {cluster{service: service(`"clusterIP":"None",` + ports)}, "", `no endpoints available for service "hook" in namespace "x", which has no cluster IP: this server has no cluster network; add an EndpointSlice with a ready address, make the service of type ExternalName, or set clientConfig.url`},
-		"endpoints in none": {cluster{service(`"clusterIP":"None",` + ports), []string{slice("null", "web")}}, "10.1.1.1:8443", ""},
+		"missing": {cluster{}, "", `service "hook" not found in namespace "x": create it, or set clientConfig.url`},
+		"external name": {
+			cluster{service: service(`"type":"ExternalName","externalName":"example.com"`)}, "example.com:443", "",
+		},
+		"no port": {
+			cluster{service: service(`"clusterIP":"10.0.0.1"`)}, "", `no service port 443 found for service "hook"`,
+		},
+		"cluster IP": {cluster{service: service(`"clusterIP":"10.0.0.1",` + ports)}, "10.0.0.1:443", ""},
+		"endpoints first": {
+			cluster{service(`"clusterIP":"10.0.0.1",` + ports), []string{slice("true", "web")}}, "10.1.1.1:8443", "",
+		},
+		"none ready": {
+			cluster{service(`"clusterIP":"10.0.0.1",` + ports), []string{slice("false", "web")}}, "10.0.0.1:443", "",
+		},
+		"another port": {
+			cluster{service(`"clusterIP":"10.0.0.1",` + ports), []string{slice("true", "other")}}, "10.0.0.1:443", "",
+		},
+		"nothing to go to": {
+			cluster{service: service(`"clusterIP":"None",` + ports)},
+			"",
+			`no endpoints available for service "hook" in namespace "x", which has no cluster IP: this server has no cluster ` +
+				`network; add an EndpointSlice with a ready address, make the service of type ExternalName, or ` +
+				`set clientConfig.url`,
+		},
+		"endpoints in none": {
+			cluster{service(`"clusterIP":"None",` + ports), []string{slice("null", "web")}}, "10.1.1.1:8443", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := resolve(tt.cluster, &kinds.ServiceReference{Namespace: "x", Name: "hook", Port: 443})

@@ -34,8 +34,10 @@ var policy = map[string][]string{
 	"internal/store/failing":   {"internal/store"},
 	"internal/mirror":          {"kube", "internal/wire", "internal/store", "internal/store/revlog"},
 	"internal/relay": {
-		"kube", "internal/wire", "client", "informer", "internal/mirror", "internal/watchcache", "internal/kinds", "internal/registry",
-		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver", "internal/relay/kept", "internal/relay/table",
+		"kube", "internal/wire", "client", "informer", "internal/mirror", "internal/watchcache", "internal/kinds",
+		"internal/registry",
+		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver", "internal/relay/kept",
+		"internal/relay/table",
 	},
 	"internal/watchcache": {"kube", "internal/wire"},
 	"internal/kinds":      {"kube", "internal/wire"},
@@ -77,7 +79,9 @@ var policy = map[string][]string{
 		"internal/relay", "internal/relay/access", "internal/relay/pass",
 		"internal/auth", "internal/refusal", "internal/apiserver",
 	},
-	"internal/relay/pass":      {"kube", "internal/wire", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept"},
+	"internal/relay/pass": {
+		"kube", "internal/wire", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept",
+	},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
@@ -130,10 +134,15 @@ var policy = map[string][]string{
 	"examples/internal/rigtest": {"", "kube", "internal/wire"},
 
 	// The layers of the registry: only the verbs see all of them.
-	"internal/registry/caches":    {"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache", "internal/registry/stored"},
-	"internal/registry/lifecycle": {"kube", "internal/wire", "internal/kinds", "internal/watchcache", "internal/registry/caches", "internal/registry/strategy"},
-	"internal/registry/stored":    {"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache"},
-	"internal/registry/strategy":  {"kube", "internal/wire", "internal/kinds"},
+	"internal/registry/caches": {
+		"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache", "internal/registry/stored",
+	},
+	"internal/registry/lifecycle": {
+		"kube", "internal/wire", "internal/kinds", "internal/watchcache", "internal/registry/caches",
+		"internal/registry/strategy",
+	},
+	"internal/registry/stored":   {"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache"},
+	"internal/registry/strategy": {"kube", "internal/wire", "internal/kinds"},
 }
 
 // inTests is what the tests of a package may import besides: the suite that backends

@@ -44,12 +44,15 @@ func TestClientsPageListsWhatIsTested(t *testing.T) {
 				t.Errorf("%s %s: %v", c.Client, v.Version, err)
 			}
 			library := "0" + strings.TrimPrefix(v.Version, "1") // of Kubernetes 1.37.2 they are v0.37.2
-			if !strings.Contains(string(pinned), v.Text) || !strings.Contains(v.Text, v.Version) && !strings.Contains(v.Text, library) {
+			if !strings.Contains(string(pinned), v.Text) ||
+				!strings.Contains(v.Text, v.Version) && !strings.Contains(v.Text, library) {
 				t.Errorf("%s %s: %s should pin it by %q", c.Client, v.Version, v.File, v.Text)
 			}
 			versions = append(versions, v.Version)
 		}
-		listItem(&page, strings.Join(strings.Fields(fmt.Sprintf("**%s** %s: %s. `%s`", c.Client, strings.Join(versions, ", "), c.Runs, c.Where)), " "))
+		listItem(&page,
+			strings.Join(
+				strings.Fields(fmt.Sprintf("**%s** %s: %s. `%s`", c.Client, strings.Join(versions, ", "), c.Runs, c.Where)), " "))
 	}
 	generated(t, "docs/clients.md", clientsBegin, strings.ReplaceAll(page.String(), "** :", "**:"))
 }

@@ -38,7 +38,8 @@ func TestExportedDocsNameNoInternalPackage(t *testing.T) {
 			for declared := range exportedNames(file) {
 				internal[file.Name.Name+"."+declared] = true
 			}
-		case dir == "." || slices.ContainsFunc(publicDirs, func(p string) bool { return dir == p || strings.HasPrefix(dir, p+"/") }):
+		case dir == "." ||
+			slices.ContainsFunc(publicDirs, func(p string) bool { return dir == p || strings.HasPrefix(dir, p+"/") }):
 			public[dir] = append(public[dir], name)
 		}
 	}

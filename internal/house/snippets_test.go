@@ -151,7 +151,9 @@ func TestSnippetsOfInformersWork(t *testing.T) {
 		ended <- handlePods(ctx, see, func(ctx context.Context, p *corev1.Pod) error { return tell(ctx, "gone: "+p.Name) })
 	}()
 	go func() {
-		ended <- reconcilePods(ctx, s.RESTConfig(), see, func(ctx context.Context, k informer.Key) error { return tell(ctx, "gone: "+k.Name) })
+		ended <- reconcilePods(ctx, s.RESTConfig(), see, func(ctx context.Context, k informer.Key) error {
+			return tell(ctx, "gone: "+k.Name)
+		})
 	}()
 	// both takes what both controllers tell.
 	both := func(want string) {
@@ -171,7 +173,9 @@ func TestSnippetsOfInformersWork(t *testing.T) {
 		}
 	}
 	pods := kubernetes.NewForConfigOrDie(s.RESTConfig()).CoreV1().Pods("default")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
 	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +193,8 @@ func TestSnippetsOfInformersWork(t *testing.T) {
 func TestMetricsSnippetCountsAllMetrics(t *testing.T) {
 	s := gaplesstest.New(t)
 	registry := prometheus.NewRegistry()
-	pods := informer.New(informer.For[*corev1.Pod](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("pods")), measured(registry))
+	pods := informer.New(informer.For[*corev1.Pod](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("pods")),
+		measured(registry))
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
@@ -217,7 +222,10 @@ var goSnippet = regexp.MustCompile("(?s)```go\n(.*?)```")
 // fault, gaplesstest and gaplesstest/processtest, where it is compiled and run.
 func TestGoSnippetsInDocsAreCompiled(t *testing.T) {
 	code := ""
-	for _, path := range []string{"internal/house/snippets_test.go", "fault/snippets_test.go", "gaplesstest/snippets_test.go", "gaplesstest/processtest/snippets_test.go"} {
+	for _, path := range []string{
+		"internal/house/snippets_test.go", "fault/snippets_test.go", "gaplesstest/snippets_test.go",
+		"gaplesstest/processtest/snippets_test.go",
+	} {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -11,7 +11,10 @@ import (
 )
 
 func FuzzNames(f *testing.F) {
-	for _, seed := range []string{"", "a", "a-b.c", "-a", "a-", "a..b", ".a", "a.", "A", "0.1", "ä", "a--b", "1", "1-a", "sixteen-letters1", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 127)} {
+	for _, seed := range []string{
+		"", "a", "a-b.c", "-a", "a-", "a..b", ".a", "a.", "A", "0.1", "ä", "a--b", "1", "1-a", "sixteen-letters1",
+		strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 127),
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

@@ -21,8 +21,10 @@ func refuse(_, _ []byte) ([]byte, error) { return nil, errors.New("no strategic 
 func TestPatchesThatGrowByCopiesAreRefused(t *testing.T) {
 	doc := []byte(`{"a":{"b":"` + strings.Repeat("x", 1000) + `"}}`)
 	for name, body := range map[string]string{
-		"doubling":     "[" + strings.Repeat(`{"op":"copy","from":"/a","path":"/a/c"},{"op":"copy","from":"/a","path":"/a/d"},`, 20) + `{"op":"remove","path":"/a"}]`,
-		"same size":    "[" + strings.Repeat(`{"op":"copy","from":"/a/b","path":"/c"},`, 1_000) + `{"op":"add","path":"/z","value":1}]`,
+		"doubling": "[" + strings.Repeat(`{"op":"copy","from":"/a","path":"/a/c"},{"op":"copy","from":"/a","path":"/a/d"},`,
+			20) + `{"op":"remove","path":"/a"}]`,
+		"same size": "[" + strings.Repeat(`{"op":"copy","from":"/a/b","path":"/c"},`,
+			1_000) + `{"op":"add","path":"/z","value":1}]`,
 		"just a few":   `[{"op":"copy","from":"/a","path":"/c"}]`,
 		"move in self": `[{"op":"move","from":"/a","path":"/a/b"}]`,
 	} {
@@ -39,7 +41,8 @@ func TestPatchesThatGrowByCopiesAreRefused(t *testing.T) {
 }
 
 func TestDuplicateFieldsOfAPatchAreReported(t *testing.T) {
-	_, problems, err := patch.New(wire.Patch{Type: types.MergePatchType, Body: []byte(`{"a":1,"a":2}`)}).Apply([]byte(`{}`), refuse)
+	_, problems, err := patch.New(wire.Patch{Type: types.MergePatchType, Body: []byte(`{"a":1,"a":2}`)}).Apply([]byte(`{}`),
+		refuse)
 	if err != nil || len(problems) != 1 || problems[0].Error() != `duplicate field "a"` {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -51,16 +54,23 @@ func agreed() []string {
 	return []string{
 		`[{"op":"add","path":"/metadata/labels","value":{}},{"op":"add","path":"/metadata/labels/a~1b~0c","value":"x"}]`,
 		`[{"op":"replace","path":"/list/7","value":null}]`, `[{"op":"replace","path":"/list/-1","value":[]}]`,
-		`[{"op":"replace","path":"/none","value":1}]`, `[{"op":"replace","path":"","value":{"a":1}}]`, `[{"op":"replace","path":"","value":7}]`,
-		`[{"op":"test","path":"/list/0","value":1}]`, `[{"op":"test","path":"/list/0","value":1.0}]`, `[{"op":"test","path":"/none","value":null}]`,
+		`[{"op":"replace","path":"/none","value":1}]`, `[{"op":"replace","path":"","value":{"a":1}}]`,
+		`[{"op":"replace","path":"","value":7}]`,
+		`[{"op":"test","path":"/list/0","value":1}]`, `[{"op":"test","path":"/list/0","value":1.0}]`,
+		`[{"op":"test","path":"/none","value":null}]`,
 		`[{"op":"test","path":"/list","value":[1,{"x":2},null]}]`, `[{"op":"test","path":"","value":{}}]`,
-		`[{"op":"move","from":"/list/-1","path":"/list/-"}]`, `[{"op":"move","from":"/list/1","path":"/list/1/x"}]`, `[{"op":"move","from":"/none","path":"/n"}]`,
+		`[{"op":"move","from":"/list/-1","path":"/list/-"}]`, `[{"op":"move","from":"/list/1","path":"/list/1/x"}]`,
+		`[{"op":"move","from":"/none","path":"/n"}]`,
 		`[{"op":"copy","from":"/list","path":"/metadata/l"},{"op":"add","path":"/metadata/l/0","value":0},{"op":"test","path":"/list/0","value":1}]`,
 		`[{"op":"copy","from":"/none","path":"/a"}]`, `[{"op":"copy","from":"","path":"/a"}]`, `[{"op":"remove","path":""}]`,
-		`[{"op":"remove","path":"/list/-9"}]`, `[{"op":"remove","path":"/list/0"},{"op":"add","path":"/list/2","value":{"y":{}}},{"op":"add","path":"/list/2/y/z","value":1e3}]`,
-		`[{"op":"add","path":"/list/9","value":1}]`, `[{"op":"add","path":"/list/x","value":1}]`, `[{"op":"add","path":"/n/x","value":1}]`, `[{"op":"add","path":"n","value":1}]`,
-		`[{"op":"frob","path":"/n"}]`, `[{"path":"/n"}]`, `[{"op":"add","value":1}]`, `[null]`, `[]`, `null`, `[{"op":null}]`, `[{"op":"add","path":"/n"}]`,
-		`{"metadata":{"labels":{"a":null,"b":[{"c":null}]}},"list":[1,null,{"x":null}]}`, `{"metadata":[{"a":null}]}`, `{"n":{"a":null,"b":{"c":null}}}`, `{"list":{"a":null}}`,
+		`[{"op":"remove","path":"/list/-9"}]`,
+		`[{"op":"remove","path":"/list/0"},{"op":"add","path":"/list/2","value":{"y":{}}},{"op":"add","path":"/list/2/y/z","value":1e3}]`,
+		`[{"op":"add","path":"/list/9","value":1}]`, `[{"op":"add","path":"/list/x","value":1}]`,
+		`[{"op":"add","path":"/n/x","value":1}]`, `[{"op":"add","path":"n","value":1}]`,
+		`[{"op":"frob","path":"/n"}]`, `[{"path":"/n"}]`, `[{"op":"add","value":1}]`, `[null]`, `[]`, `null`, `[{"op":null}]`,
+		`[{"op":"add","path":"/n"}]`,
+		`{"metadata":{"labels":{"a":null,"b":[{"c":null}]}},"list":[1,null,{"x":null}]}`, `{"metadata":[{"a":null}]}`,
+		`{"n":{"a":null,"b":{"c":null}}}`, `{"list":{"a":null}}`,
 	}
 }
 
@@ -116,7 +126,8 @@ func TestPatchesMatchTheUpstreamLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	path := func() string {
-		return strings.Repeat(pick("", "/list", "/o", "/o/a", "/list/1"), 1) + pick("/0", "/1", "/-1", "/-", "/a", "/b", "", "/list", "/o", "/n")
+		return strings.Repeat(pick("", "/list", "/o", "/o/a", "/list/1"), 1) + pick("/0",
+			"/1", "/-1", "/-", "/a", "/b", "", "/list", "/o", "/n")
 	}
 	value := func() string { return pick("1", "null", `"s"`, "[]", "{}", `{"a":{"b":null}}`, `[1,[2]]`, "1.0") }
 	for i := range rounds {
@@ -127,7 +138,8 @@ func TestPatchesMatchTheUpstreamLibrary(t *testing.T) {
 		}
 		doc := fmt.Sprintf(`{"list":[1,%s,%s],"o":{"a":%s},"n":%s}`, value(), value(), value(), value())
 		agree(t, []byte(doc), []byte("["+strings.Join(steps, ",")+"]"), types.JSONPatchType)
-		agree(t, []byte(doc), fmt.Appendf(nil, `{"list":%s,"o":{"a":%s,"b":%s},"n":%s}`, value(), value(), value(), value()), types.MergePatchType)
+		agree(t, []byte(doc), fmt.Appendf(nil, `{"list":%s,"o":{"a":%s,"b":%s},"n":%s}`, value(), value(), value(), value()),
+			types.MergePatchType)
 		if t.Failed() {
 			t.Fatalf("seed %d, round %d", seed, i)
 		}
@@ -149,7 +161,10 @@ func TestWorkOfAPatchIsBounded(t *testing.T) {
 		{"10 000 in front of many", items(100_000), steps(10_000, prepend), types.JSONPatchType, 413},
 		{"10 000 taken from many", items(100_000), steps(10_000, shift), types.JSONPatchType, 413},
 		{"10 000 behind many", items(100_000), steps(10_000, `{"op":"add","path":"/l/-","value":1}`), types.JSONPatchType, 200},
-		{"deep", strings.Repeat(`{"a":`, 5_000) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 5_000), steps(100, `{"op":"test","path":"`+strings.Repeat("/a", 4_999)+`/b","value":null}`), types.JSONPatchType, 200},
+		{
+			"deep", strings.Repeat(`{"a":`, 5_000) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 5_000),
+			steps(100, `{"op":"test","path":"`+strings.Repeat("/a", 4_999)+`/b","value":null}`), types.JSONPatchType, 200,
+		},
 	} {
 		_, _, err := patch.New(wire.Patch{Type: c.kind, Body: []byte(c.body)}).Apply([]byte(c.doc), refuse)
 		code := int32(200)
@@ -164,7 +179,10 @@ func TestWorkOfAPatchIsBounded(t *testing.T) {
 
 // TestPatchIsParsedOnce applies one patch again, as a retry does.
 func TestPatchIsParsedOnce(t *testing.T) {
-	p := patch.New(wire.Patch{Type: types.JSONPatchType, Body: []byte(`[{"op":"add","path":"/a","value":{"b":[]}},{"op":"add","path":"/a/b/-","value":1}]`)})
+	p := patch.New(wire.Patch{
+		Type: types.JSONPatchType,
+		Body: []byte(`[{"op":"add","path":"/a","value":{"b":[]}},{"op":"add","path":"/a/b/-","value":1}]`),
+	})
 	for _, doc := range []string{`{}`, `{"a":1}`, `{}`} {
 		got, _, err := p.Apply([]byte(doc), refuse)
 		if string(got) != `{"a":{"b":[1]}}` {

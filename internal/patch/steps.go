@@ -282,7 +282,8 @@ func (s *steps) test(path string, o jsonpatch.Operation) error {
 // copy returns a deep copy of a value, and counts it.
 func (s *steps) copy(node any, depth int) (any, error) {
 	if depth > maxDepth || s.copied > maxCopied || s.parts > maxCopiedParts {
-		return nil, wire.TooLarge("the patch copies too much: more than %d bytes, %d objects and lists, or %d levels", maxCopied, maxCopiedParts, maxDepth)
+		return nil, wire.TooLarge("the patch copies too much: more than %d bytes, %d objects and lists, or %d levels",
+			maxCopied, maxCopiedParts, maxDepth)
 	}
 	switch n := node.(type) {
 	case map[string]any:

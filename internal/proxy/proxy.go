@@ -59,7 +59,8 @@ func New(cfg Config) (*Proxy, error) {
 	case err != nil:
 		return nil, fmt.Errorf("address to listen on: %w; want an address like 127.0.0.1:6444", err)
 	case !cfg.Remote && !isLoopback(host):
-		return nil, fmt.Errorf("%s can be reached by other machines, and the proxy is for tests: use 127.0.0.1, or --allow-remote", cfg.Listen)
+		return nil, fmt.Errorf(
+			"%s can be reached by other machines, and the proxy is for tests: use 127.0.0.1, or --allow-remote", cfg.Listen)
 	case (cfg.Upstream == "") == (cfg.User == nil):
 		return nil, errors.New("name one API server: by its URL (--upstream) or by a kubeconfig (--kubeconfig)")
 	}

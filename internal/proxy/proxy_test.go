@@ -53,7 +53,9 @@ func inFront(t *testing.T, h http.HandlerFunc) *rest.Config {
 	})
 	select {
 	case url := <-address:
-		return &rest.Config{Host: url, BearerToken: "x", TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(dir, "pki", "ca.crt")}}
+		return &rest.Config{
+			Host: url, BearerToken: "x", TLSClientConfig: rest.TLSClientConfig{CAFile: filepath.Join(dir, "pki", "ca.crt")},
+		}
 	case err := <-ended:
 		ended <- nil
 		t.Fatal(err)
@@ -96,7 +98,8 @@ func TestABrokenBodyIsTheClientsError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\nnone\r\n")
+	_, err = io.WriteString(conn,
+		"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\nnone\r\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +108,8 @@ func TestABrokenBodyIsTheClientsError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "invalid byte in chunk length") {
+	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusBadRequest ||
+		!strings.Contains(string(body), "invalid byte in chunk length") {
 		t.Errorf("it is answered %d %s, %v", resp.StatusCode, body, err)
 	}
 }

@@ -24,7 +24,8 @@ func TestARefusalHasTheStatusAndWhenToTryAgain(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Message != want.Message || w.Code != int(want.Code) || w.Header().Get("Retry-After") != after || w.Header().Get("Content-Type") != "application/json" {
+		if got.Message != want.Message || w.Code != int(want.Code) || w.Header().Get("Retry-After") != after ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%v is answered %d %v %s", err, w.Code, w.Header(), w.Body)
 		}
 	}

@@ -65,8 +65,9 @@ func (p *reviewer) record(phase string, a admission.Attributes) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.asked = append(p.asked, fmt.Sprintf("%s %s %s %s name=%q %s %s %T", phase, a.GetOperation(), a.GetKind().Kind, resource, a.GetName(),
-		show(a.GetObject()), show(a.GetOldObject()), a.GetOperationOptions()))
+	p.asked = append(p.asked,
+		fmt.Sprintf("%s %s %s %s name=%q %s %s %T", phase, a.GetOperation(), a.GetKind().Kind, resource, a.GetName(),
+			show(a.GetObject()), show(a.GetOldObject()), a.GetOperationOptions()))
 }
 
 // heard returns what the plugin was asked since the last call.
@@ -96,14 +97,18 @@ func TestPluginsAreAskedAboutEveryWriteAsUpstream(t *testing.T) {
 	p := &reviewer{}
 	s := reviewed(t, p)
 	scaled := `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d","namespace":"default"},"spec":{"replicas":3}}`
-	deployment := `{"metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	deployment := `{"metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},` +
+		`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 	maps, deployments := by(s.at("configmaps", "default")), by(s.at("apps/v1/deployments", "default"))
 	named := func(t kinds.Target, place ...string) kinds.Target {
 		place = append(place, "")
 		t.Name, t.Subresource = place[0], place[1]
 		return t
 	}
-	apply := wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied"},"data":{"a":"1"}}`)}
+	apply := wire.Patch{
+		Type: types.ApplyYAMLPatchType,
+		Body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied"},"data":{"a":"1"}}`),
+	}
 	for _, c := range []struct {
 		what string
 		do   func() error
@@ -146,7 +151,8 @@ func TestPluginsAreAskedAboutEveryWriteAsUpstream(t *testing.T) {
 		}},
 		{"binding", func() error {
 			s.create(s.at("pods", "default"), pod("p"))
-			_, err := s.post(by(s.at("pods", "default", "p", "binding")), `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`)
+			_, err := s.post(by(s.at("pods", "default", "p", "binding")),
+				`{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`)
 			return err
 		}, []string{
 			`admit CREATE Binding pods/binding name="p" p(uid=false) - *v1.CreateOptions`,
@@ -206,7 +212,8 @@ func TestChangesOfPluginsAreStoredInTheFormOfTheKind(t *testing.T) {
 			body = strings.Replace(pod("x"), `"name":"x"`, `"generateName":"a-"`, 1)
 		}
 		o := s.create(by(target), body)
-		if o.Labels()["by"] != "plugin" || field(t, o, "unknown") != nil || !strings.HasPrefix(o.Key().Name, "a-") || len(o.Key().Name) < 4 {
+		if o.Labels()["by"] != "plugin" || field(t, o, "unknown") != nil || !strings.HasPrefix(o.Key().Name, "a-") ||
+			len(o.Key().Name) < 4 {
 			t.Errorf("created as %s", o.JSON())
 		}
 		if strings.Contains(fmt.Sprint(field(t, o, "metadata", "managedFields")), "f:by") {
@@ -233,14 +240,16 @@ func TestPluginsCannotChangeThroughTheStatusWhatItDoesNotHave(t *testing.T) {
 	s.create(s.at(crds), definition(""))
 	o := s.create(s.at(foos, "default"), foo("a", `{"a":"x"}`))
 	after := s.merge(by(s.at(foos, "default", "a", "status")), `{"status":{"n":1}}`)
-	if field(t, after, "spec", "a") != "x" || field(t, after, "spec", "n") != nil || field(t, after, "status", "n") != 1.0 || after.Generation() != o.Generation() {
+	if field(t, after, "spec", "a") != "x" || field(t, after, "spec", "n") != nil || field(t, after, "status", "n") != 1.0 ||
+		after.Generation() != o.Generation() {
 		t.Errorf("after a write of the status: %s", after.JSON())
 	}
 }
 
 func TestPluginsRefuse(t *testing.T) {
 	p := &reviewer{validate: func(_ context.Context, a admission.Attributes) error {
-		return wire.Forbidden(kinds.GroupResource{Group: a.GetResource().Group, Resource: a.GetResource().Resource}, a.GetName(), "because")
+		return wire.Forbidden(kinds.GroupResource{Group: a.GetResource().Group, Resource: a.GetResource().Resource}, a.GetName(),
+			"because")
 	}}
 	s := reviewed(t, p)
 	s.create(s.at("configmaps", "default"), configMap("a"))
@@ -283,7 +292,8 @@ func TestPluginsMayWriteMeanwhile(t *testing.T) {
 		t.Errorf("written as %s", o.JSON())
 	}
 	s.create(by(s.at(crds)), definition(""))
-	if _, err := s.Create(t.Context(), by(s.at("configmaps", "n")), []byte(configMap("b")), metav1.CreateOptions{}); status(err) != `404 NotFound namespaces "n" not found` {
+	if _, err := s.Create(t.Context(), by(s.at("configmaps", "n")), []byte(configMap("b")),
+		metav1.CreateOptions{}); status(err) != `404 NotFound namespaces "n" not found` {
 		t.Errorf("creation in a namespace that was deleted meanwhile: %v", err)
 	}
 }

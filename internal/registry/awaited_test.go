@@ -43,7 +43,8 @@ func TestAWriteEndsBetweenItsStepsWhenItsClientHasLeft(t *testing.T) {
 			return err
 		},
 		"apply": func(ctx context.Context) error {
-			_, err := s.Patch(ctx, target, wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(whole("a"))}, metav1.PatchOptions{FieldManager: "m"})
+			_, err := s.Patch(ctx, target, wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(whole("a"))},
+				metav1.PatchOptions{FieldManager: "m"})
 			return err
 		},
 	}
@@ -63,7 +64,9 @@ func TestAWriteEndsBetweenItsStepsWhenItsClientHasLeft(t *testing.T) {
 	p.admit = nil
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := s.Patch(left, target, wire.Patch{Type: types.JSONPatchType, Body: []byte(`[{"op":"test","path":"/none","value":1}]`)}, metav1.PatchOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Patch(left, target,
+		wire.Patch{Type: types.JSONPatchType, Body: []byte(`[{"op":"test","path":"/none","value":1}]`)},
+		metav1.PatchOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a patch that cannot be applied, of a client that has left: %v", err)
 	}
 	if asked := p.heard(); len(asked) > 0 {

@@ -51,8 +51,10 @@ func (s *server) replaced(was, now string) string {
 func TestAServiceKeepsWhatAnUpdateLeavesOut(t *testing.T) {
 	const (
 		node = `{"type":"NodePort","ports":[{"name":"a","port":80,"nodePort":30080},{"name":"b","port":81,"nodePort":30081}]}`
-		two  = `{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1","fd00::1"],"ipFamilies":["IPv4","IPv6"],"ipFamilyPolicy":"RequireDualStack","ports":[{"port":80}]}`
-		load = `{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30099,"ports":[{"port":80,"nodePort":30080}]}`
+		two  = `{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1","fd00::1"],"ipFamilies":["IPv4","IPv6"],` +
+			`"ipFamilyPolicy":"RequireDualStack","ports":[{"port":80}]}`
+		load = `{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30099,"ports":[{"port":80,` +
+			`"nodePort":30080}]}`
 	)
 	s := serve(t)
 	for _, c := range []struct{ name, was, now, want string }{
@@ -66,18 +68,23 @@ func TestAServiceKeepsWhatAnUpdateLeavesOut(t *testing.T) {
 		},
 		{
 			"cluster IPs of a client that knows one", two, `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
-			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1 fd00::1] ipFamilies:[IPv4 IPv6] ipFamilyPolicy:RequireDualStack type:ClusterIP] [<nil> 80→<nil>]",
+			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1 fd00::1] ipFamilies:[IPv4 IPv6] ipFamilyPolicy:RequireDualStack " +
+				"type:ClusterIP] [<nil> 80→<nil>]",
 		},
 		{
 			"one of two families is released", two, `{"ipFamilyPolicy":"SingleStack","ports":[{"port":80}]}`,
-			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] ipFamilies:[IPv4] ipFamilyPolicy:SingleStack type:ClusterIP] [<nil> 80→<nil>]",
+			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] ipFamilies:[IPv4] ipFamilyPolicy:SingleStack " +
+				"type:ClusterIP] [<nil> 80→<nil>]",
 		},
 		{
-			"one of two addresses without the policy", two, `{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ports":[{"port":80}]}`,
-			`422 Invalid Service "s" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary cluster IP`,
+			"one of two addresses without the policy", two,
+			`{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ports":[{"port":80}]}`,
+			`422 Invalid Service "s" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' ` +
+				`to release the secondary cluster IP`,
 		},
 		{
-			"another cluster IP", `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`, `{"clusterIP":"10.0.0.2","ports":[{"port":80}]}`,
+			"another cluster IP", `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
+			`{"clusterIP":"10.0.0.2","ports":[{"port":80}]}`,
 			`422 Invalid Service "s" is invalid: spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set`,
 		},
 		{
@@ -85,7 +92,8 @@ func TestAServiceKeepsWhatAnUpdateLeavesOut(t *testing.T) {
 			"map[externalTrafficPolicy:Cluster type:NodePort] [b 81→30081 a 82→30080]",
 		},
 		{
-			"a port that another one has now", node, `{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81,"nodePort":30080}]}`,
+			"a port that another one has now", node,
+			`{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81,"nodePort":30080}]}`,
 			"map[externalTrafficPolicy:Cluster type:NodePort] [a 80→<nil> b 81→30080]",
 		},
 		{
@@ -101,19 +109,23 @@ func TestAServiceKeepsWhatAnUpdateLeavesOut(t *testing.T) {
 			"map[type:ClusterIP] [a 80→<nil>]",
 		},
 		{
-			"no node ports are wanted", node, `{"type":"LoadBalancer","allocateLoadBalancerNodePorts":false,"ports":[{"name":"a","port":80}]}`,
+			"no node ports are wanted", node,
+			`{"type":"LoadBalancer","allocateLoadBalancerNodePorts":false,"ports":[{"name":"a","port":80}]}`,
 			"map[allocateLoadBalancerNodePorts:false externalTrafficPolicy:Cluster type:LoadBalancer] [a 80→<nil>]",
 		},
 		{
 			"health check's port", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[{"port":80}]}`,
-			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Local healthCheckNodePort:30099 type:LoadBalancer] [<nil> 80→30080]",
+			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Local healthCheckNodePort:30099 " +
+				"type:LoadBalancer] [<nil> 80→30080]",
 		},
 		{
-			"another health check's port", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30098,"ports":[{"port":80}]}`,
+			"another health check's port", load,
+			`{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30098,"ports":[{"port":80}]}`,
 			`422 Invalid Service "s" is invalid: spec.healthCheckNodePort: Forbidden: field is immutable`,
 		},
 		{
-			"health checks of a policy that needs none", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Cluster","ports":[{"port":80}]}`,
+			"health checks of a policy that needs none", load,
+			`{"type":"LoadBalancer","externalTrafficPolicy":"Cluster","ports":[{"port":80}]}`,
 			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Cluster type:LoadBalancer] [<nil> 80→30080]",
 		},
 		{
@@ -121,7 +133,8 @@ func TestAServiceKeepsWhatAnUpdateLeavesOut(t *testing.T) {
 			"map[externalName:a.example.org type:ExternalName] [<nil> 80→<nil>]",
 		},
 		{
-			"an address instead of a name", `{"type":"ExternalName","externalName":"a.example.org"}`, `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
+			"an address instead of a name", `{"type":"ExternalName","externalName":"a.example.org"}`,
+			`{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
 			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] type:ClusterIP] [<nil> 80→<nil>]",
 		},
 	} {
@@ -179,9 +192,12 @@ func TestANodeKeepsWhatControllersAssigned(t *testing.T) {
 	s.update(at, node(strings.Replace(assigned, "{", `{"unschedulable":true,`, 1)))
 	for spec, want := range map[string]string{
 		`{"providerID":"cloud://1"}`: `spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid`,
-		`{"podCIDR":"10.0.1.0/24","podCIDRs":["10.0.1.0/24"],"providerID":"cloud://1"}`: `spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid`,
-		`{"podCIDR":"10.0.0.0/24"}`:                             `spec.providerID: Invalid value: null: field cannot be cleared once set`,
-		`{"podCIDR":"10.0.0.0/24","providerID":"cloud://2"}`:    `spec.providerID: Invalid value: null: field cannot be modified once set`,
+		`{"podCIDR":"10.0.1.0/24","podCIDRs":["10.0.1.0/24"],"providerID":"cloud://1"}`: `spec.podCIDRs: Forbidden: node ` +
+			`updates may not change podCIDR except from "" to valid`,
+		`{"podCIDR":"10.0.0.0/24"}`: `spec.providerID: Invalid value: null: field cannot ` +
+			`be cleared once set`,
+		`{"podCIDR":"10.0.0.0/24","providerID":"cloud://2"}`: `spec.providerID: Invalid value: null: field cannot ` +
+			`be modified once set`,
 		strings.Replace(assigned, "{", `{"externalID":"x",`, 1): `spec.externalID: Forbidden: may not be updated`,
 	} {
 		_, err := s.Update(t.Context(), at, []byte(node(spec)), metav1.UpdateOptions{})
@@ -206,7 +222,8 @@ func ownedBy(owners ...string) string {
 // TestOwnersThatStandTwiceAreRemovedWithAWarning has the rules and texts of apiserver
 // handlers dedupOwnerReferencesAndAddWarning.
 func TestOwnersThatStandTwiceAreRemovedWithAWarning(t *testing.T) {
-	const sent = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests " +
+	const sent = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may " +
+		"reject such requests " +
 		"as early as 1.24; please fix your requests; duplicate UID(s) observed: u"
 	after := strings.Replace(sent, "entries;", "entries after mutating admission happens;", 1)
 	s := serve(t)
@@ -232,7 +249,9 @@ func TestOwnersThatStandTwiceAreRemovedWithAWarning(t *testing.T) {
 		}, []string{"a", "b"}, []string{sent}},
 		{"merge patch", patch(types.MergePatchType, ownedBy("b", "b")), []string{"b"}, []string{after}},
 		{
-			"JSON patch", patch(types.JSONPatchType, `[{"op":"copy","from":"/metadata/ownerReferences/0","path":"/metadata/ownerReferences/-"}]`),
+			"JSON patch",
+			patch(types.JSONPatchType,
+				`[{"op":"copy","from":"/metadata/ownerReferences/0","path":"/metadata/ownerReferences/-"}]`),
 			[]string{"b"},
 			[]string{after},
 		},
@@ -298,7 +317,8 @@ func TestAnEmptyListOfManagersClearsThem(t *testing.T) {
 			cleared  bool
 		}{{"[]", resource == "configmaps"}, {"[{}]", true}, {"null", false}} {
 			created := s.create(s.at(resource, "default"), body)
-			whole := strings.Replace(body, `"metadata":{`, fmt.Sprintf(`"metadata":{"managedFields":%s,"resourceVersion":"%d",`, c.managers, created.ResourceVersion()), 1)
+			whole := strings.Replace(body, `"metadata":{`,
+				fmt.Sprintf(`"metadata":{"managedFields":%s,"resourceVersion":"%d",`, c.managers, created.ResourceVersion()), 1)
 			for what, write := range map[string]func() *wire.Object{
 				"update":      func() *wire.Object { return s.update(at, whole) },
 				"merge patch": func() *wire.Object { return s.merge(at, `{"metadata":{"managedFields":`+c.managers+`}}`) },
@@ -309,7 +329,9 @@ func TestAnEmptyListOfManagersClearsThem(t *testing.T) {
 				}
 				s.delete(at)
 				created = s.create(s.at(resource, "default"), body)
-				whole = strings.Replace(body, `"metadata":{`, fmt.Sprintf(`"metadata":{"managedFields":%s,"resourceVersion":"%d",`, c.managers, created.ResourceVersion()), 1)
+				whole = strings.Replace(body, `"metadata":{`,
+					fmt.Sprintf(`"metadata":{"managedFields":%s,"resourceVersion":"%d",`, c.managers, created.ResourceVersion()),
+					1)
 			}
 			s.delete(at)
 		}
@@ -327,16 +349,20 @@ func TestTheStatusOfANamespaceSaysThePhaseThatItIsIn(t *testing.T) {
 		}
 		return status(err)
 	}
-	const refused = `422 Invalid Namespace "n" is invalid: status.Phase: Invalid value: "%s": may only be '%s' if ` + "`deletionTimestamp` is %s"
+	const refused = `422 Invalid Namespace "n" is invalid: status.Phase: Invalid value: "%s": may only be '%s' if ` +
+		"`deletionTimestamp` is %s"
 	for name, want := range map[string]string{
-		"Active": "", "Terminating": fmt.Sprintf(refused, "Terminating", "Active", "empty"), "X": fmt.Sprintf(refused, "X", "Active", "empty"),
+		"Active": "", "Terminating": fmt.Sprintf(refused, "Terminating", "Active", "empty"),
+		"X": fmt.Sprintf(refused, "X", "Active", "empty"),
 	} {
 		if diff := cmp.Diff(want, phase(name)); diff != "" {
 			t.Errorf("live: %s: -want +got:\n%s", name, diff)
 		}
 	}
 	s.delete(s.at("namespaces", "", "n"))
-	for name, want := range map[string]string{"Terminating": "", "Active": fmt.Sprintf(refused, "Active", "Terminating", "not empty")} {
+	for name, want := range map[string]string{
+		"Terminating": "", "Active": fmt.Sprintf(refused, "Active", "Terminating", "not empty"),
+	} {
 		if diff := cmp.Diff(want, phase(name)); diff != "" {
 			t.Errorf("under deletion: %s: -want +got:\n%s", name, diff)
 		}

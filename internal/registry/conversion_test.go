@@ -28,7 +28,8 @@ func TestEveryVerbConverts(t *testing.T) {
 	shows(t, s.get(s.at(barsV2, "default", "b")), `t.example.com/v2 {"count":"2"}`)
 	shows(t, s.merge(s.at(barsV2, "default", "b"), `{"spec":{"count":"3"}}`), `t.example.com/v2 {"count":"3"}`)
 	o := s.get(s.at(barsV2, "default", "b"))
-	shows(t, s.update(s.at(barsV2, "default", "b"), strings.Replace(string(o.JSON()), `"count":"3"`, `"count":"4"`, 1)), `t.example.com/v2 {"count":"4"}`)
+	shows(t, s.update(s.at(barsV2, "default", "b"), strings.Replace(string(o.JSON()), `"count":"3"`, `"count":"4"`, 1)),
+		`t.example.com/v2 {"count":"4"}`)
 	shows(t, s.get(s.at(bars, "default", "b")), `t.example.com/v1 {"n":4}`)
 	if labels := s.get(s.at(bars, "default", "b")).Labels(); len(labels) != 0 {
 		t.Errorf("v1 has the labels %v of v2", labels)
@@ -37,7 +38,8 @@ func TestEveryVerbConverts(t *testing.T) {
 	if n := field(t, status, "status", "n"); n != 7.0 {
 		t.Errorf("status.n is %v", n)
 	}
-	scaled, err := s.Patch(t.Context(), s.at(bars, "default", "b", "scale"), mergePatch(`{"spec":{"replicas":5}}`), metav1.PatchOptions{})
+	scaled, err := s.Patch(t.Context(), s.at(bars, "default", "b", "scale"), mergePatch(`{"spec":{"replicas":5}}`),
+		metav1.PatchOptions{})
 	if err != nil || field(t, scaled.Object, "spec", "replicas") != 5.0 {
 		t.Errorf("scale: %v %v", scaled.Object, err)
 	}
@@ -70,7 +72,8 @@ func TestAWriteOfTheSameContentInAnotherVersionWritesNothing(t *testing.T) {
 func TestApplyMergesWhatIsManagedInAnotherVersion(t *testing.T) {
 	s, _ := serveBars(t)
 	apply := func(at, body, manager string) (wire.Written, error) {
-		return s.Patch(t.Context(), s.at(at, "default", "a"), wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: manager})
+		return s.Patch(t.Context(), s.at(at, "default", "a"), wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)},
+			metav1.PatchOptions{FieldManager: manager})
 	}
 	if _, err := apply(bars, bar("v1", "a", `{"n":1}`), "one"); err != nil {
 		t.Fatal(err)
@@ -95,7 +98,8 @@ func TestApplyMergesWhatIsManagedInAnotherVersion(t *testing.T) {
 func TestAnApplyFailsWhereAVersionOfAManagerLacksAField(t *testing.T) {
 	s := serve(t)
 	version := func(name string, storage bool, more string) string {
-		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%v,"schema":{"openAPIV3Schema":%s}}`, name, storage, schemaOf(more, ""))
+		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%v,"schema":{"openAPIV3Schema":%s}}`,
+			name, storage, schemaOf(more, ""))
 	}
 	s.create(s.at(crds), definedAs(version("v1", true, newDefault)+","+version("v1beta1", false, "")))
 	apply := func(version, spec string) error {
@@ -107,7 +111,8 @@ func TestAnApplyFailsWhereAVersionOfAManagerLacksAField(t *testing.T) {
 	if err := apply("v1beta1", `{"a":"1"}`); err != nil {
 		t.Fatal(err)
 	}
-	if got := wire.StatusOf(apply("v1", `{"a":"1"}`)); got.Code != http.StatusInternalServerError || !strings.Contains(got.Message, ".spec.new: field not declared in schema") {
+	if got := wire.StatusOf(apply("v1", `{"a":"1"}`)); got.Code != http.StatusInternalServerError ||
+		!strings.Contains(got.Message, ".spec.new: field not declared in schema") {
 		t.Errorf("an apply in a version with a default that the other one lacks: %v", got)
 	}
 	if err := apply("v1beta1", `{"a":"2"}`); err != nil {
@@ -204,7 +209,9 @@ func TestAWatchEndsAtAConversionThatFails(t *testing.T) {
 	was := s.create(s.at(bars, "default"), bar("v1", "a", `{"n":0}`))
 	h.instead(func(w http.ResponseWriter, _ *http.Request, body []byte) {
 		if strings.Contains(string(body), `"n":3`) {
-			_, _ = fmt.Fprintf(w, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":%q,"result":{"status":"Failed","message":"three is bad"}}}`,
+			_, _ = fmt.Fprintf(w,
+				`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":%q,`+
+					`"result":{"status":"Failed","message":"three is bad"}}}`,
 				uidOf(body))
 			return
 		}
@@ -255,7 +262,8 @@ func TestASlowWebhookDelaysNobodyElse(t *testing.T) {
 	}
 	written := make(chan error, 1)
 	go func() { // ends when the webhook answers
-		_, err := s.Patch(context.WithoutCancel(t.Context()), s.at(barsV2, "default", "a"), mergePatch(`{"spec":{"a":"z"}}`), metav1.PatchOptions{})
+		_, err := s.Patch(context.WithoutCancel(t.Context()), s.at(barsV2, "default", "a"), mergePatch(`{"spec":{"a":"z"}}`),
+			metav1.PatchOptions{})
 		written <- err
 	}()
 	for i := 3; i < 10; i++ {
@@ -297,7 +305,8 @@ func TestServicesAreFoundByTheirObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.create(s.at(crds), barDefinition(`{"service":{"namespace":"default","name":"hook","path":"/convert","port":`+at.Port()+`},"caBundle":`+h.ca()+`}`))
+	s.create(s.at(crds),
+		barDefinition(`{"service":{"namespace":"default","name":"hook","path":"/convert","port":`+at.Port()+`},"caBundle":`+h.ca()+`}`))
 	s.create(s.at(bars, "default"), bar("v1", "a", `{"n":1}`))
 	get := func() string {
 		_, err := s.Get(t.Context(), s.at(barsV2, "default", "a"), "")
@@ -306,12 +315,14 @@ func TestServicesAreFoundByTheirObjects(t *testing.T) {
 	if got := get(); !strings.Contains(got, `service "hook" not found`) {
 		t.Error(got)
 	}
-	s.create(s.at("services", "default"), `{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":`+at.Port()+`}]}}`)
+	s.create(s.at("services", "default"),
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":`+at.Port()+`}]}}`)
 	if got := get(); !strings.Contains(got, "no endpoints available") {
 		t.Error(got)
 	}
 	s.delete(s.at("services", "default", "hook"))
-	s.create(s.at("services", "default"), `{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook"},"spec":{"type":"ExternalName","externalName":"localhost"}}`)
+	s.create(s.at("services", "default"),
+		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"hook"},"spec":{"type":"ExternalName","externalName":"localhost"}}`)
 	// The certificate is for example.com, and not for the service: it is the one that answers.
 	if got := get(); !strings.Contains(got, "not hook.default.svc") {
 		t.Error(got)

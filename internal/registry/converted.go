@@ -124,7 +124,9 @@ const (
 )
 
 // scan yields the objects of a state that a target's version selects, in this version.
-func (r *Reader) scan(ctx context.Context, t kinds.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
+func (r *Reader) scan(ctx context.Context, t kinds.Target, state listed, start string,
+	sel watchcache.Selection,
+) iter.Seq2[*wire.Object, error] {
 	if t.AsStored {
 		return state.Scan(ctx, start, sel)
 	}

@@ -104,7 +104,9 @@ func (w *converting) pass(done converted) {
 func (w *converting) begin() {
 	result := make(chan converted, 1)
 	w.result = result
-	c := conversion{converter: w.reader.converter, resource: w.stored.resource, after: w.after, events: w.events, entries: w.entries}
+	c := conversion{
+		converter: w.reader.converter, resource: w.stored.resource, after: w.after, events: w.events, entries: w.entries,
+	}
 	if now, served := w.reader.defined(c.resource); served {
 		c.resource = now // the definition may have changed since the watch was opened
 	}

@@ -27,13 +27,16 @@ func TestCreateSetsServerFieldsAndIgnoresTheClients(t *testing.T) {
 	if o.Created().Year() < 2020 || o.Deleting() || o.Generation() != 1 || o.ResourceVersion() == 0 {
 		t.Errorf("created %v, deleting %t, generation %d, rv %d", o.Created(), o.Deleting(), o.Generation(), o.ResourceVersion())
 	}
-	for _, path := range [][]string{{"metadata", "selfLink"}, {"metadata", "deletionGracePeriodSeconds"}, {"spec", "unknown"}, {"status"}} {
+	for _, path := range [][]string{
+		{"metadata", "selfLink"}, {"metadata", "deletionGracePeriodSeconds"}, {"spec", "unknown"}, {"status"},
+	} {
 		if v := field(t, o, path...); v != nil {
 			t.Errorf("%v is %v, want nothing", path, v)
 		}
 	}
 	managed, err := json.Marshal(field(t, o, "metadata", "managedFields"))
-	if err != nil || strings.Contains(string(managed), `"m"`) || !strings.Contains(string(managed), `"f:spec":{".":{},"f:a":{}}`) {
+	if err != nil || strings.Contains(string(managed), `"m"`) ||
+		!strings.Contains(string(managed), `"f:spec":{".":{},"f:a":{}}`) {
 		t.Errorf("managedFields are %s, %v", managed, err)
 	}
 	if ns := o.Key().Namespace; ns != "default" {
@@ -58,29 +61,101 @@ func TestCreateRefusals(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	s.create(s.at(foos, "default"), foo("there", `{}`))
-	s.create(s.at(foos, "default"), `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"going","finalizers":["x.io/f"]}}`)
+	s.create(s.at(foos, "default"),
+		`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"going","finalizers":["x.io/f"]}}`)
 	s.delete(s.at(foos, "default", "going"))
 	for _, c := range []struct {
 		name, resource, namespace, body string
 		options                         metav1.CreateOptions
 		want                            string
 	}{
-		{"exists", foos, "default", foo("there", `{}`), metav1.CreateOptions{}, `409 AlreadyExists foos.t.example.com "there" already exists`},
-		{"exists in a dry run", foos, "default", foo("there", `{}`), metav1.CreateOptions{DryRun: []string{"All"}}, `409 AlreadyExists foos.t.example.com "there" already exists`},
-		{"is being deleted", foos, "default", foo("going", `{}`), metav1.CreateOptions{}, `409 AlreadyExists object is being deleted: foos.t.example.com "going" already exists`},
-		{"resourceVersion", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","resourceVersion":"5"}}`, metav1.CreateOptions{}, `400 BadRequest resourceVersion should not be set on objects to be created`},
-		{"resourceVersion of an invalid object", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","resourceVersion":"5"},"spec":{"a":1}}`, metav1.CreateOptions{}, `422 Invalid Foo.t.example.com "a" is invalid: spec.a: Invalid value: "integer": spec.a in body must be of type string: "integer"`},
-		{"resourceVersion of an object that exists, in a dry run", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"there","resourceVersion":"5"}}`, metav1.CreateOptions{DryRun: []string{"All"}}, `409 AlreadyExists foos.t.example.com "there" already exists`},
-		{"no name", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{}}`, metav1.CreateOptions{}, `422 Invalid Foo.t.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
-		{"no metadata", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo"}`, metav1.CreateOptions{}, `422 Invalid Foo.t.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
-		{"another namespace", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","namespace":"other"}}`, metav1.CreateOptions{}, `400 BadRequest the namespace of the provided object does not match the namespace sent on the request`},
-		{"another version", foos, "default", `{"apiVersion":"t.example.com/v2","kind":"Foo","metadata":{"name":"a"}}`, metav1.CreateOptions{}, `400 BadRequest the API version in the data (t.example.com/v2) does not match the expected API version (t.example.com/v1)`},
-		{"another kind", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"a"}}`, metav1.CreateOptions{}, `422 Invalid Bar.t.example.com "a" is invalid: kind: Invalid value: "Bar": must be Foo`},
-		{"name of slashes", foos, "default", foo("a/b", `{}`), metav1.CreateOptions{}, `422 Invalid Foo.t.example.com "a/b" is invalid: metadata.name: Invalid value: "a/b": may not contain '/'`},
-		{"name of dots", "rbac.authorization.k8s.io/v1/roles", "default", `{"metadata":{"name":".."}}`, metav1.CreateOptions{}, `422 Invalid Role.rbac.authorization.k8s.io ".." is invalid: metadata.name: Invalid value: "..": may not be '..'`},
-		{"dryRun", foos, "default", foo("a", `{}`), metav1.CreateOptions{DryRun: []string{"Some"}}, `422 Invalid CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"`},
-		{"strict", foos, "default", foo("a", `{"a":"1","a":"2","zz":1}`), metav1.CreateOptions{FieldValidation: "Strict"}, `400 BadRequest Foo in version "v1" cannot be handled as a Foo: strict decoding error: duplicate field "spec.a", unknown field "spec.zz"`},
-		{"missing namespace", "configmaps", "nowhere", configMap("a"), metav1.CreateOptions{}, `404 NotFound namespaces "nowhere" not found`},
+		{
+			"exists", foos, "default", foo("there", `{}`),
+			metav1.CreateOptions{},
+			`409 AlreadyExists foos.t.example.com "there" already exists`,
+		},
+		{
+			"exists in a dry run", foos, "default", foo("there", `{}`),
+			metav1.CreateOptions{DryRun: []string{"All"}},
+			`409 AlreadyExists foos.t.example.com "there" already exists`,
+		},
+		{
+			"is being deleted", foos, "default", foo("going", `{}`),
+			metav1.CreateOptions{},
+			`409 AlreadyExists object is being deleted: foos.t.example.com "going" already exists`,
+		},
+		{
+			"resourceVersion", foos, "default",
+			`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","resourceVersion":"5"}}`,
+			metav1.CreateOptions{},
+			`400 BadRequest resourceVersion should not be set on objects to be created`,
+		},
+		{
+			"resourceVersion of an invalid object", foos, "default",
+			`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","resourceVersion":"5"},"spec":{"a":1}}`,
+			metav1.CreateOptions{},
+			`422 Invalid Foo.t.example.com "a" is invalid: spec.a: Invalid value: "integer": spec.a in body must be of ` +
+				`type string: "integer"`,
+		},
+		{
+			"resourceVersion of an object that exists, in a dry run", foos, "default",
+			`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"there","resourceVersion":"5"}}`,
+			metav1.CreateOptions{DryRun: []string{"All"}},
+			`409 AlreadyExists foos.t.example.com "there" already exists`,
+		},
+		{
+			"no name", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{}}`,
+			metav1.CreateOptions{},
+			`422 Invalid Foo.t.example.com "" is invalid: metadata.name: Required value: name or generateName is required`,
+		},
+		{
+			"no metadata", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo"}`,
+			metav1.CreateOptions{},
+			`422 Invalid Foo.t.example.com "" is invalid: metadata.name: Required value: name or generateName is required`,
+		},
+		{
+			"another namespace", foos, "default",
+			`{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","namespace":"other"}}`,
+			metav1.CreateOptions{},
+			`400 BadRequest the namespace of the provided object does not match the namespace sent on the request`,
+		},
+		{
+			"another version", foos, "default", `{"apiVersion":"t.example.com/v2","kind":"Foo","metadata":{"name":"a"}}`,
+			metav1.CreateOptions{},
+			`400 BadRequest the API version in the data (t.example.com/v2) does not match the expected API ` +
+				`version (t.example.com/v1)`,
+		},
+		{
+			"another kind", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"a"}}`,
+			metav1.CreateOptions{},
+			`422 Invalid Bar.t.example.com "a" is invalid: kind: Invalid value: "Bar": must be Foo`,
+		},
+		{
+			"name of slashes", foos, "default", foo("a/b", `{}`),
+			metav1.CreateOptions{},
+			`422 Invalid Foo.t.example.com "a/b" is invalid: metadata.name: Invalid value: "a/b": may not contain '/'`,
+		},
+		{
+			"name of dots", "rbac.authorization.k8s.io/v1/roles", "default", `{"metadata":{"name":".."}}`,
+			metav1.CreateOptions{},
+			`422 Invalid Role.rbac.authorization.k8s.io ".." is invalid: metadata.name: Invalid value: "..": may not be '..'`,
+		},
+		{
+			"dryRun", foos, "default", foo("a", `{}`),
+			metav1.CreateOptions{DryRun: []string{"Some"}},
+			`422 Invalid CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Some"]: supported values: "All"`,
+		},
+		{
+			"strict", foos, "default", foo("a", `{"a":"1","a":"2","zz":1}`),
+			metav1.CreateOptions{FieldValidation: "Strict"},
+			`400 BadRequest Foo in version "v1" cannot be handled as a Foo: strict decoding error: duplicate field "spec.a", ` +
+				`unknown field "spec.zz"`,
+		},
+		{
+			"missing namespace", "configmaps", "nowhere", configMap("a"),
+			metav1.CreateOptions{},
+			`404 NotFound namespaces "nowhere" not found`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := s.Create(t.Context(), s.at(c.resource, c.namespace), []byte(c.body), c.options)
@@ -148,7 +223,9 @@ func TestNamespaceWithAGeneratedNameGetsItsNameLabel(t *testing.T) {
 func TestDryRunStoresNothing(t *testing.T) {
 	s := serve(t)
 	at := s.at("configmaps", "default", "a")
-	out, err := s.Create(t.Context(), s.at("configmaps", "default"), []byte(configMap("a")), metav1.CreateOptions{DryRun: []string{"All"}})
+	out, err := s.Create(t.Context(), s.at("configmaps", "default"), []byte(configMap("a")), metav1.CreateOptions{
+		DryRun: []string{"All"},
+	})
 	if err != nil || !out.Created || out.Object.ResourceVersion() != 0 || out.Object.UID() == "" {
 		t.Fatalf("dry creation: %+v, %v", out, err)
 	}
@@ -156,12 +233,16 @@ func TestDryRunStoresNothing(t *testing.T) {
 		t.Fatalf("a dry run has created: %v", err)
 	}
 	versioned := `{"metadata":{"name":"a","resourceVersion":"5"}}`
-	out, err = s.Create(t.Context(), s.at("configmaps", "default"), []byte(versioned), metav1.CreateOptions{DryRun: []string{"All"}})
+	out, err = s.Create(t.Context(), s.at("configmaps", "default"), []byte(versioned), metav1.CreateOptions{
+		DryRun: []string{"All"},
+	})
 	if err != nil || out.Object.ResourceVersion() != 0 {
 		t.Fatalf("dry creation with a resourceVersion: %+v, %v", out, err)
 	}
 	was := s.create(s.at("configmaps", "default"), configMap("a"))
-	dry, err := s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"},"data":{"a":"2"}}`), metav1.UpdateOptions{DryRun: []string{"All"}})
+	dry, err := s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"},"data":{"a":"2"}}`), metav1.UpdateOptions{
+		DryRun: []string{"All"},
+	})
 	if err != nil || field(t, dry.Object, "data", "a") != "2" {
 		t.Fatalf("dry update: %s, %v", dry.Object.JSON(), err)
 	}
@@ -196,7 +277,8 @@ func (k *taken) Commit(ctx context.Context, t store.Txn) (store.Committed, error
 func TestAJobWhoseGeneratedNameWasTakenSelectsByItsOwnNameAndUID(t *testing.T) {
 	log := openLog(t)
 	s, _ := serveOn(t, log, func(below store.Store) store.Store { return &taken{Store: below, prefix: "jobs.batch/"} })
-	job := s.create(s.at("batch/v1/jobs", "default"), `{"metadata":{"generateName":"once-"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}}`)
+	job := s.create(s.at("batch/v1/jobs", "default"),
+		`{"metadata":{"generateName":"once-"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}}`)
 	var got struct {
 		Spec struct {
 			Selector metav1.LabelSelector
@@ -208,7 +290,8 @@ func TestAJobWhoseGeneratedNameWasTakenSelectsByItsOwnNameAndUID(t *testing.T) {
 	}
 	const uid, name = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 	labels := got.Spec.Template.Metadata.Labels
-	if got.Spec.Selector.MatchLabels[uid] != string(job.UID()) || labels[uid] != string(job.UID()) || labels[name] != job.Key().Name {
+	if got.Spec.Selector.MatchLabels[uid] != string(job.UID()) || labels[uid] != string(job.UID()) ||
+		labels[name] != job.Key().Name {
 		t.Errorf("%s with uid %s selects %v and labels its pods %v", job.Key(), job.UID(), got.Spec.Selector, labels)
 	}
 }

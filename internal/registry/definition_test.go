@@ -32,7 +32,9 @@ func TestDefinitionUpdateKeepsWatchesOpen(t *testing.T) {
 	at := s.at(crds, "", "foos.t.example.com")
 	// A short name, a second version, and a selectable field, in one change.
 	changed := strings.Replace(string(was.JSON()), `"singular":"foo"`, `"singular":"foo","shortNames":["fo"]`, 1)
-	changed = strings.Replace(changed, `"versions":[{`, `"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},{"selectableFields":[{"jsonPath":".spec.a"}],`, 1)
+	changed = strings.Replace(changed, `"versions":[{`,
+		`"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object",`+
+			`"x-kubernetes-preserve-unknown-fields":true}}},{"selectableFields":[{"jsonPath":".spec.a"}],`, 1)
 	s.update(at, changed)
 	s.create(s.at(foos, "default"), foo("b", `{"a":"y"}`))
 	if diff := cmp.Diff([]string{"ADDED default/a", "END", "ADDED default/b"}, w.take(3)); diff != "" {
@@ -59,7 +61,9 @@ func TestDefinitionUpdateKeepsWatchesOpen(t *testing.T) {
 
 func TestVersionsOfAResourceShowTheSameObjects(t *testing.T) {
 	s := serve(t)
-	d := strings.Replace(definition(""), `"versions":[`, `"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}},`, 1)
+	d := strings.Replace(definition(""), `"versions":[`,
+		`"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object",`+
+			`"x-kubernetes-preserve-unknown-fields":true}}},`, 1)
 	s.create(s.at(crds), d)
 	v2 := "t.example.com/v2/foos"
 	o := s.create(s.at(v2, "default"), `{"apiVersion":"t.example.com/v2","kind":"Foo","metadata":{"name":"a"},"spec":{"a":"1"}}`)
@@ -72,7 +76,9 @@ func TestVersionsOfAResourceShowTheSameObjects(t *testing.T) {
 	}
 	s.merge(s.at(foos, "default", "a"), `{"spec":{"a":"2"}}`)
 	for range 3 {
-		if e := w.next(); e.Object != nil && (e.Object.APIVersion() != "t.example.com/v2" || !strings.Contains(string(e.Object.JSON()), `"apiVersion":"t.example.com/v2"`)) {
+		if e := w.next(); e.Object != nil &&
+			(e.Object.APIVersion() != "t.example.com/v2" ||
+				!strings.Contains(string(e.Object.JSON()), `"apiVersion":"t.example.com/v2"`)) {
 			t.Errorf("object %s", e.Object.JSON())
 		}
 	}
@@ -85,11 +91,13 @@ func TestVersionsOfAResourceShowTheSameObjects(t *testing.T) {
 
 func TestWatchOfAVersionThatIsNoLongerServedEnds(t *testing.T) {
 	s := serve(t)
-	d := strings.Replace(definition(""), `"versions":[`, `"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`, 1)
+	d := strings.Replace(definition(""), `"versions":[`,
+		`"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`, 1)
 	was := s.create(s.at(crds), d)
 	w := s.watch(s.at("t.example.com/v2/foos"), nil)
 	w.take(1)
-	s.update(s.at(crds, "", "foos.t.example.com"), strings.Replace(string(was.JSON()), `"served":true,"storage":false`, `"served":false,"storage":false`, 1))
+	s.update(s.at(crds, "", "foos.t.example.com"),
+		strings.Replace(string(was.JSON()), `"served":true,"storage":false`, `"served":false,"storage":false`, 1))
 	if _, err := w.Next(t.Context()); !errors.Is(err, io.EOF) {
 		t.Errorf("next: %v", err)
 	}
@@ -109,7 +117,8 @@ func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 		t.Fatalf("the answer is %+v", out)
 	}
 	_, err := s.Create(t.Context(), at, []byte(foo("late", `{}`)), metav1.CreateOptions{})
-	if diff := cmp.Diff("405 MethodNotAllowed create not allowed while custom resource definition is terminating", status(err)); diff != "" {
+	if diff := cmp.Diff("405 MethodNotAllowed create not allowed while custom resource definition is terminating",
+		status(err)); diff != "" {
 		t.Error(diff)
 	}
 	w.until(kube.Modified, "default/held")
@@ -149,7 +158,8 @@ func second[T any](_ T, err error) error { return err }
 func TestDefinitionCannotReplaceABuiltInResource(t *testing.T) {
 	s := serve(t)
 	was, _ := s.live.Load().Lookup(kinds.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"})
-	d := strings.NewReplacer("foos.t.example.com", "ingresses.networking.k8s.io", "t.example.com", "networking.k8s.io", `"foos"`, `"ingresses"`, `"Foo"`, `"Ingress"`).
+	d := strings.NewReplacer("foos.t.example.com",
+		"ingresses.networking.k8s.io", "t.example.com", "networking.k8s.io", `"foos"`, `"ingresses"`, `"Foo"`, `"Ingress"`).
 		Replace(definition(`,"annotations":{"api-approved.kubernetes.io":"unapproved, a test"}`))
 	_, err := s.Create(t.Context(), s.at(crds), []byte(d), metav1.CreateOptions{})
 	if code := wire.StatusOf(err).Code; code != 422 {
@@ -211,7 +221,8 @@ func TestRecreatedDefinitionHasItsOwnHistory(t *testing.T) {
 				t.Errorf("an exact list %s: %v", name, err)
 			}
 		}
-		w, err := s.Watch(t.Context(), s.at(foos), options(func(o *wire.ListOptions) { o.ResourceVersion, o.RV = again.String(), again }))
+		w, err := s.Watch(t.Context(), s.at(foos),
+			options(func(o *wire.ListOptions) { o.ResourceVersion, o.RV = again.String(), again }))
 		if err != nil {
 			t.Fatalf("a watch from the beginning of this life: %v", err)
 		}

@@ -38,7 +38,8 @@ func TestDeleteOfAnObjectWithFinalizersMarksItOnce(t *testing.T) {
 	at := s.at(foos, "default", "a")
 	was := s.create(s.at(foos, "default"), fooAt("a", `,"finalizers":["x.io/f"]`, ``))
 	marked := s.delete(at).Object
-	if !marked.Deleting() || marked.Generation() != was.Generation()+1 || field(t, marked, "metadata", "deletionGracePeriodSeconds") != float64(0) {
+	if !marked.Deleting() || marked.Generation() != was.Generation()+1 ||
+		field(t, marked, "metadata", "deletionGracePeriodSeconds") != float64(0) {
 		t.Errorf("marked: %s", marked.JSON())
 	}
 	if again := s.delete(at).Object; again != marked {
@@ -58,14 +59,49 @@ func TestDeleteRefusals(t *testing.T) {
 		want                              string
 	}{
 		{"missing", foos, "default", "x", metav1.DeleteOptions{}, `404 NotFound foos.t.example.com "x" not found`},
-		{"resourceVersion", foos, "default", "f2", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old}}, fmt.Sprintf(`409 Conflict Operation cannot be fulfilled on Foo.t.example.com "f2": the ResourceVersion in the precondition (1) does not match the ResourceVersion in record (%d). The object might have been modified`, o.ResourceVersion())},
-		{"uid", foos, "default", "f2", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}, fmt.Sprintf(`409 Conflict Operation cannot be fulfilled on Foo.t.example.com "f2": the UID in the precondition (zz) does not match the UID in record (%s). The object might have been deleted and then recreated`, o.UID())},
-		{"policy", foos, "default", "f2", metav1.DeleteOptions{PropagationPolicy: &bogus}, `422 Invalid DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Foo": supported values: "Foreground", "Background", "Orphan", "nil"`},
+		{
+			"resourceVersion", foos, "default", "f2",
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old}},
+			fmt.Sprintf(
+				`409 Conflict Operation cannot be fulfilled on Foo.t.example.com "f2": the ResourceVersion in the precondition `+
+					`(1) does not match the ResourceVersion in record (%d). The object might have been modified`,
+				o.ResourceVersion()),
+		},
+		{
+			"uid", foos, "default", "f2",
+			metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+			fmt.Sprintf(
+				`409 Conflict Operation cannot be fulfilled on Foo.t.example.com "f2": the UID in the precondition (zz) does `+
+					`not match the UID in record (%s). The object might have been deleted and then recreated`, o.UID()),
+		},
+		{
+			"policy", foos, "default", "f2",
+			metav1.DeleteOptions{PropagationPolicy: &bogus},
+			`422 Invalid DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "Foo": supported ` +
+				`values: "Foreground", "Background", "Orphan", "nil"`,
+		},
 		//nolint:staticcheck // clients still send the deprecated option
-		{"two policies", foos, "default", "f2", metav1.DeleteOptions{PropagationPolicy: &orphan, OrphanDependents: &yes}, `422 Invalid DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set`},
-		{"default", "namespaces", "", "default", metav1.DeleteOptions{}, `403 Forbidden namespaces "default" is forbidden: this namespace may not be deleted`},
-		{"kube-system", "namespaces", "", "kube-system", metav1.DeleteOptions{}, `403 Forbidden namespaces "kube-system" is forbidden: this namespace may not be deleted`},
-		{"kube-public", "namespaces", "", "kube-public", metav1.DeleteOptions{}, `403 Forbidden namespaces "kube-public" is forbidden: this namespace may not be deleted`},
+		{
+			"two policies", foos, "default", "f2",
+			metav1.DeleteOptions{PropagationPolicy: &orphan, OrphanDependents: &yes},
+			`422 Invalid DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Invalid value: "Orphan": orphanDependents ` +
+				`and deletionPropagation cannot be both set`,
+		},
+		{
+			"default", "namespaces", "", "default",
+			metav1.DeleteOptions{},
+			`403 Forbidden namespaces "default" is forbidden: this namespace may not be deleted`,
+		},
+		{
+			"kube-system", "namespaces", "", "kube-system",
+			metav1.DeleteOptions{},
+			`403 Forbidden namespaces "kube-system" is forbidden: this namespace may not be deleted`,
+		},
+		{
+			"kube-public", "namespaces", "", "kube-public",
+			metav1.DeleteOptions{},
+			`403 Forbidden namespaces "kube-public" is forbidden: this namespace may not be deleted`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := s.Delete(t.Context(), s.at(c.resource, c.namespace, c.object), c.options)
@@ -83,7 +119,8 @@ func TestPropagationPoliciesHoldObjectsForTheCollectorOfAnotherProgram(t *testin
 	s := serve(t) // without a collector
 	at := s.at("configmaps", "default", "a")
 	for policy, want := range map[metav1.DeletionPropagation][]any{
-		metav1.DeletePropagationForeground: {metav1.FinalizerDeleteDependents}, metav1.DeletePropagationOrphan: {metav1.FinalizerOrphanDependents},
+		metav1.DeletePropagationForeground: {metav1.FinalizerDeleteDependents},
+		metav1.DeletePropagationOrphan:     {metav1.FinalizerOrphanDependents},
 	} {
 		s.create(s.at("configmaps", "default"), `{"metadata":{"name":"a","finalizers":["orphan"]}}`)
 		held := s.delete(at).Object // as its finalizer says
@@ -110,19 +147,22 @@ func TestPropagationPoliciesHoldObjectsForTheCollectorOfAnotherProgram(t *testin
 	}
 }
 
-const podOnNode = `{"metadata":{"name":"p"},"spec":{"nodeName":"n","terminationGracePeriodSeconds":20,"containers":[{"name":"c","image":"i"}]}}`
+const podOnNode = `{"metadata":{"name":"p"},"spec":{"nodeName":"n","terminationGracePeriodSeconds":20,` +
+	`"containers":[{"name":"c","image":"i"}]}}`
 
 func TestDeleteOfAScheduledPodSetsItsGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
 		at := s.at("pods", "default", "p")
 		s.create(s.at("pods", "default"), `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-		if out := s.delete(at); out.Object == nil || field(t, out.Object, "metadata", "deletionGracePeriodSeconds") != float64(0) {
+		if out := s.delete(at); out.Object == nil ||
+			field(t, out.Object, "metadata", "deletionGracePeriodSeconds") != float64(0) {
 			t.Errorf("a pod without a node: %+v", out)
 		}
 		s.create(s.at("pods", "default"), podOnNode)
 		marked := s.delete(at).Object
-		if got, want := field(t, marked, "metadata", "deletionTimestamp"), time.Now().UTC().Add(20*time.Second).Format(time.RFC3339); got != want {
+		if got, want := field(t, marked, "metadata",
+			"deletionTimestamp"), time.Now().UTC().Add(20*time.Second).Format(time.RFC3339); got != want {
 			t.Errorf("deletionTimestamp %v, want %v", got, want)
 		}
 		grace := func(seconds int64) wire.Written {
@@ -156,7 +196,8 @@ func TestDeleteCollectionDeletesSelectedObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{}, options(func(o *wire.ListOptions) { o.Labels = odd }))
+	gone, err := s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{},
+		options(func(o *wire.ListOptions) { o.Labels = odd }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,10 +208,12 @@ func TestDeleteCollectionDeletesSelectedObjects(t *testing.T) {
 	if len(left) != 22 || left[0] != "default/c00" || left[1] != "default/c01" || left[21] != "kube-system/c" {
 		t.Errorf("left %v", left)
 	}
-	_, err = s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{}, options(func(o *wire.ListOptions) {
-		o.Fields = fields.OneTermEqualSelector("spec.a", "b")
-	}))
-	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`, status(err)); diff != "" {
+	_, err = s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{},
+		options(func(o *wire.ListOptions) {
+			o.Fields = fields.OneTermEqualSelector("spec.a", "b")
+		}))
+	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+		status(err)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -54,7 +54,10 @@ func TestDeltaReplacesTheInitialState(t *testing.T) {
 		t.Errorf("position %d before the delta", w.Position())
 	}
 	lines, end := w.initial()
-	want := []string{fmt.Sprintf("MODIFIED default/hot@%d", hot), fmt.Sprintf("DELETED default/gone@%d", hot+1), fmt.Sprintf("ADDED default/new@%d", created)}
+	want := []string{
+		fmt.Sprintf("MODIFIED default/hot@%d", hot), fmt.Sprintf("DELETED default/gone@%d", hot+1),
+		fmt.Sprintf("ADDED default/new@%d", created),
+	}
 	if diff := cmp.Diff(want, lines); diff != "" || end.ResourceVersion != last || end.Since != known || w.Position() != last {
 		t.Errorf("end %+v at %d (-want +got):\n%s", end, w.Position(), diff)
 	}
@@ -80,7 +83,10 @@ func TestWatchBehindTheFloorGetsTheWholeStateInsteadOfADelta(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines, end := s.deltaSince(cms, known).initial()
-	want := []string{fmt.Sprintf("ADDED default/a@%d", floor), fmt.Sprintf("ADDED default/b@%d", floor-1), fmt.Sprintf("ADDED default/c@%d", floor+1)}
+	want := []string{
+		fmt.Sprintf("ADDED default/a@%d", floor), fmt.Sprintf("ADDED default/b@%d", floor-1),
+		fmt.Sprintf("ADDED default/c@%d", floor+1),
+	}
 	if diff := cmp.Diff(want, lines); diff != "" || end.Since != 0 || end.ResourceVersion != floor+1 {
 		t.Errorf("end %+v (-want +got):\n%s", end, diff)
 	}
@@ -115,7 +121,9 @@ func TestLargeDeltaIsSplitIntoBatches(t *testing.T) {
 
 func TestDeltaIsInTheWatchedVersion(t *testing.T) {
 	s := serve(t)
-	s.create(s.at(crds), strings.Replace(definition(""), `"versions":[`, `"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`, 1))
+	s.create(s.at(crds),
+		strings.Replace(definition(""), `"versions":[`,
+			`"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`, 1))
 	v1, v2 := s.at(foos, "default"), s.at("t.example.com/v2/foos", "default")
 	known := s.create(v1, foo("a", `{}`)).ResourceVersion()
 	s.create(v1, foo("b", `{}`))

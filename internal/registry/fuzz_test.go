@@ -26,12 +26,18 @@ func FuzzBodies(f *testing.F) {
 		f.Add([]byte(body))
 	}
 	shared := serve(f)
-	shared.create(shared.at(crds), strings.Replace(definition(""), `{"type":"object","properties":{"spec"`, `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"spec"`, 1))
+	shared.create(shared.at(crds),
+		strings.Replace(definition(""), `{"type":"object","properties":{"spec"`,
+			`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"spec"`, 1))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		ctx := t.Context()
 		s := &server{Registry: shared.Registry, t: t, log: shared.log, live: shared.live}
 		for _, at := range []struct{ resource, namespace string }{
-			{"configmaps", "default"}, {foos, "default"}, {"pods", "default"}, {"namespaces", ""}, {"coordination.k8s.io/v1/leases", "default"},
+			{"configmaps", "default"},
+			{foos, "default"},
+			{"pods", "default"},
+			{"namespaces", ""},
+			{"coordination.k8s.io/v1/leases", "default"},
 		} {
 			all := s.at(at.resource, at.namespace)
 			named := s.at(at.resource, at.namespace, "a")

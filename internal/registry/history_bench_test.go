@@ -28,8 +28,9 @@ const (
 )
 
 // BenchmarkResumeFar watches from before all of 20 000 updates, which are behind the window:
-// everything, what one watch selects of it, and with 8 watches at once. It reports the processor's time per update and watch, which counts the updates
-// that a watch passes over; other work on the machine hardly changes it.
+// everything, what one watch selects of it, and with 8 watches at once. It reports the processor's
+// time per update and watch, which counts the updates that a watch passes over; other work on the
+// machine hardly changes it.
 func BenchmarkResumeFar(b *testing.B) {
 	log, first := benchHistory(b)
 	shard, err := labels.Parse("shard=s07")
@@ -128,11 +129,13 @@ func benchHistory(b *testing.B) (*revlog.Log, string) {
 				for n := range updates {
 					for i := w; i < benchKeys; i += writers {
 						ns := fmt.Sprintf("ns%02d", i%benchShards)
-						value := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"object-%03d","namespace":%q,"uid":"u-%d",`+
-							`"creationTimestamp":"2026-11-20T10:00:00Z","labels":{"app":"bench","shard":"s%02d"}},"data":{"n":"%d","text":"%01200d"}}`,
+						value := fmt.Sprintf(
+							`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"object-%03d","namespace":%q,"uid":"u-%d",`+
+								`"creationTimestamp":"2026-11-20T10:00:00Z","labels":{"app":"bench","shard":"s%02d"}},"data":{"n":"%d","text":"%01200d"}}`,
 							i, ns, i, i%benchShards, n, i)
 						done, err := log.Commit(context.WithoutCancel(b.Context()), store.Txn{
-							Key: fmt.Sprintf("configmaps/%s/object-%03d", ns, i), Value: []byte(value), ExpectedModRevision: revisions[i],
+							Key: fmt.Sprintf("configmaps/%s/object-%03d", ns, i), Value: []byte(value),
+							ExpectedModRevision: revisions[i],
 						})
 						if err != nil {
 							b.Error(err)

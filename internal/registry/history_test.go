@@ -42,7 +42,8 @@ func (p *journal) write(c journalChange, size int) int64 {
 	if c.before = p.now[key]; c.before != nil {
 		txn.ExpectedModRevision = c.before.rv
 	}
-	txn.Value = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q,"uid":"u","labels":{"app":%q}},"data":{"a":%q}}`,
+	txn.Value = fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q,"uid":"u","labels":{"app":%q}},"data":{"a":%q}}`,
 		c.name, c.namespace, c.app, strings.Repeat("x", size))
 	done, err := p.log.Commit(p.t.Context(), txn)
 	if err != nil {
@@ -69,7 +70,10 @@ func newJournal(s *server) *journal { return &journal{server: s, now: map[string
 // random makes n changes of few config maps.
 func (p *journal) random(r *rand.Rand, n int) {
 	for range n {
-		c := journalChange{namespace: []string{"a", "a-b", "b"}[r.IntN(3)], name: fmt.Sprintf("o%d", r.IntN(5)), app: []string{"web", "db"}[r.IntN(2)]}
+		c := journalChange{
+			namespace: []string{"a", "a-b", "b"}[r.IntN(3)], name: fmt.Sprintf("o%d", r.IntN(5)),
+			app: []string{"web", "db"}[r.IntN(2)],
+		}
 		if p.now[c.namespace+"/"+c.name] != nil && r.IntN(4) == 0 {
 			c.app = ""
 		}
@@ -153,7 +157,10 @@ func TestFarWatchesSeeEveryChangeOfTheirSelection(t *testing.T) {
 	var met struct{ events, expired atomic.Int64 }
 	// watch follows from a random revision, as often as times.
 	watch := func(r *rand.Rand, mayExpire bool) {
-		sel := choice{namespace: []string{"", "a", "a-b", "none"}[r.IntN(4)], name: []string{"", "", "o1"}[r.IntN(3)], app: []string{"", "web"}[r.IntN(2)]}
+		sel := choice{
+			namespace: []string{"", "a", "a-b", "none"}[r.IntN(4)], name: []string{"", "", "o1"}[r.IntN(3)],
+			app: []string{"", "web"}[r.IntN(2)],
+		}
 		rv := p.changes[r.IntN(8)*150].rv // few places, so that some share their work
 		want := p.events(rv, sel)
 		got, err := p.collect(t.Context(), rv, sel, len(want))
@@ -285,7 +292,8 @@ func TestExpiryIsDecidedWithoutReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, wantExpired := range map[int]bool{0: true, 100: true, 200: false, 299: false} {
-		w, err := s.Watch(t.Context(), s.at("configmaps"), options(func(o *wire.ListOptions) { o.ResourceVersion = fmt.Sprint(p.changes[i].rv) }))
+		w, err := s.Watch(t.Context(), s.at("configmaps"),
+			options(func(o *wire.ListOptions) { o.ResourceVersion = fmt.Sprint(p.changes[i].rv) }))
 		if (expired(err) != nil) != wantExpired {
 			t.Errorf("watch after change %d: %v", i, err)
 		}

@@ -194,7 +194,9 @@ func TestWhoRemovesAMarkedPodFirstDoesNotMatter(t *testing.T) {
 			return fmt.Errorf("read the marked pod: %+v, %w", found, err)
 		}
 		record := found.Records[0]
-		if _, err := b.Store.Commit(t.Context(), store.Txn{Key: record.Key, Delete: true, ExpectedModRevision: record.ModRevision}); err != nil {
+		if _, err := b.Store.Commit(t.Context(), store.Txn{
+			Key: record.Key, Delete: true, ExpectedModRevision: record.ModRevision,
+		}); err != nil {
 			return err
 		}
 		other := strings.Replace(string(record.Value), string(was.UID()), "11111111-1111-4111-8111-111111111111", 1)
@@ -252,7 +254,8 @@ func TestAnEvictedPodSaysSoInItsStatus(t *testing.T) {
 	conditions, _ := field(t, s.get(s.at("pods", "default", "p")), "status", "conditions").([]any)
 	for _, c := range conditions {
 		c, _ := c.(map[string]any)
-		if c["type"] == "DisruptionTarget" && c["status"] == "True" && c["reason"] == "EvictionByEvictionAPI" && c["lastTransitionTime"] != nil {
+		if c["type"] == "DisruptionTarget" && c["status"] == "True" && c["reason"] == "EvictionByEvictionAPI" &&
+			c["lastTransitionTime"] != nil {
 			return
 		}
 	}

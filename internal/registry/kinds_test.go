@@ -30,7 +30,8 @@ type kindRow struct {
 	kept   []string
 }
 
-const condition = `{"conditions":[{"type":"Tested","status":"True","reason":"Test","message":"m","lastTransitionTime":"2020-01-01T00:00:00Z"}]}`
+const condition = `{"conditions":[{"type":"Tested","status":"True","reason":"Test","message":"m",` +
+	`"lastTransitionTime":"2020-01-01T00:00:00Z"}]}`
 
 // gated is a status that nothing can be written to: all that it has is behind feature
 // gates that are off.
@@ -66,41 +67,61 @@ func kindRows() map[string]kindRow {
 		"deployments.apps":         {`{"spec":{"replicas":9}}`, [4]int64{1, 2, 3, 3}, `{"replicas":9}`, []string{"labels"}},
 		"replicasets.apps":         {`{"spec":{"replicas":9}}`, spec, `{"replicas":9}`, nil},
 		"statefulsets.apps":        {`{"spec":{"replicas":9}}`, spec, `{"replicas":9}`, nil},
-		"cronjobs.batch":           {`{"spec":{"schedule":"9 9 * * *"}}`, spec, `{"lastScheduleTime":"2020-01-01T00:00:00Z"}`, nil},
-		"jobs.batch":               {`{"spec":{"parallelism":9}}`, spec, `{"active":9}`, nil},
+		"cronjobs.batch": {
+			`{"spec":{"schedule":"9 9 * * *"}}`, spec, `{"lastScheduleTime":"2020-01-01T00:00:00Z"}`, nil,
+		},
+		"jobs.batch": {`{"spec":{"parallelism":9}}`, spec, `{"active":9}`, nil},
 
-		"horizontalpodautoscalers.autoscaling":           {`{"spec":{"maxReplicas":99}}`, spec, `{"currentReplicas":9}`, nil},
-		"poddisruptionbudgets.policy":                    {`{"spec":{"selector":{"matchLabels":{"x":"y"}}}}`, spec, `{"currentHealthy":9}`, nil},
+		"horizontalpodautoscalers.autoscaling": {`{"spec":{"maxReplicas":99}}`, spec, `{"currentReplicas":9}`, nil},
+		"poddisruptionbudgets.policy": {
+			`{"spec":{"selector":{"matchLabels":{"x":"y"}}}}`, spec, `{"currentHealthy":9}`, nil,
+		},
 		"customresourcedefinitions.apiextensions.k8s.io": {`{"spec":{"names":{"shortNames":["xy"]}}}`, spec, condition, nil},
-		"ingresses.networking.k8s.io":                    {`{"spec":{"ingressClassName":"x"}}`, spec, `{"loadBalancer":{"ingress":[{"ip":"10.9.9.9"}]}}`, nil},
-		"ingressclasses.networking.k8s.io":               {`{"spec":{"parameters":{"kind":"X","name":"y"}}}`, spec, ``, nil},
-		"networkpolicies.networking.k8s.io":              {`{"spec":{"podSelector":{"matchLabels":{"x":"y"}}}}`, spec, ``, nil},
-		"endpointslices.discovery.k8s.io":                {`{"endpoints":[{"addresses":["10.9.9.9"]}]}`, [4]int64{1, 2, 2, 3}, ``, nil},
-		"leases.coordination.k8s.io":                     {`{"spec":{"holderIdentity":"x"}}`, none, ``, nil},
-		"storageclasses.storage.k8s.io":                  {`{"allowVolumeExpansion":null}`, none, ``, nil},
-		"csidrivers.storage.k8s.io":                      {`{"spec":{"requiresRepublish":true}}`, [4]int64{0, 1, 1, 1}, ``, nil},
-		"csistoragecapacities.storage.k8s.io":            {`{"capacity":"9Gi"}`, none, ``, nil},
-		"volumeattributesclasses.storage.k8s.io":         {``, none, ``, nil},
-		"servicecidrs.networking.k8s.io":                 {`{"spec":{"cidrs":["10.97.0.0/16","fd00::/108"]}}`, none, condition, all},
-		"ipaddresses.networking.k8s.io":                  {``, none, ``, nil},
-		"clustertrustbundles.certificates.k8s.io":        {``, none, ``, nil},
-		"podcertificaterequests.certificates.k8s.io":     {``, none, `{"conditions":[{"type":"Denied","status":"True","reason":"Test","message":"m","lastTransitionTime":"2020-01-01T00:00:00Z"}]}`, all},
-		"deviceclasses.resource.k8s.io":                  {`{"spec":{"extendedResourceName":"x.io/y"}}`, spec, ``, nil},
-		"devicetaintrules.resource.k8s.io":               {`{"spec":{"taint":{"effect":"NoSchedule"}}}`, spec, condition, all},
-		"resourceclaims.resource.k8s.io":                 {``, none, `{"allocation":{"devices":{}}}`, all},
-		"resourceclaimtemplates.resource.k8s.io":         {``, none, ``, nil},
-		"resourceslices.resource.k8s.io":                 {`{"spec":{"pool":{"generation":9}}}`, spec, ``, nil},
+		"ingresses.networking.k8s.io": {
+			`{"spec":{"ingressClassName":"x"}}`, spec, `{"loadBalancer":{"ingress":[{"ip":"10.9.9.9"}]}}`, nil,
+		},
+		"ingressclasses.networking.k8s.io":  {`{"spec":{"parameters":{"kind":"X","name":"y"}}}`, spec, ``, nil},
+		"networkpolicies.networking.k8s.io": {`{"spec":{"podSelector":{"matchLabels":{"x":"y"}}}}`, spec, ``, nil},
+		"endpointslices.discovery.k8s.io": {
+			`{"endpoints":[{"addresses":["10.9.9.9"]}]}`, [4]int64{1, 2, 2, 3}, ``, nil,
+		},
+		"leases.coordination.k8s.io":             {`{"spec":{"holderIdentity":"x"}}`, none, ``, nil},
+		"storageclasses.storage.k8s.io":          {`{"allowVolumeExpansion":null}`, none, ``, nil},
+		"csidrivers.storage.k8s.io":              {`{"spec":{"requiresRepublish":true}}`, [4]int64{0, 1, 1, 1}, ``, nil},
+		"csistoragecapacities.storage.k8s.io":    {`{"capacity":"9Gi"}`, none, ``, nil},
+		"volumeattributesclasses.storage.k8s.io": {``, none, ``, nil},
+		"servicecidrs.networking.k8s.io": {
+			`{"spec":{"cidrs":["10.97.0.0/16","fd00::/108"]}}`, none, condition, all,
+		},
+		"ipaddresses.networking.k8s.io":           {``, none, ``, nil},
+		"clustertrustbundles.certificates.k8s.io": {``, none, ``, nil},
+		"podcertificaterequests.certificates.k8s.io": {
+			``, none,
+			`{"conditions":[{"type":"Denied","status":"True","reason":"Test","message":"m",` +
+				`"lastTransitionTime":"2020-01-01T00:00:00Z"}]}`, all,
+		},
+		"deviceclasses.resource.k8s.io":          {`{"spec":{"extendedResourceName":"x.io/y"}}`, spec, ``, nil},
+		"devicetaintrules.resource.k8s.io":       {`{"spec":{"taint":{"effect":"NoSchedule"}}}`, spec, condition, all},
+		"resourceclaims.resource.k8s.io":         {``, none, `{"allocation":{"devices":{}}}`, all},
+		"resourceclaimtemplates.resource.k8s.io": {``, none, ``, nil},
+		"resourceslices.resource.k8s.io":         {`{"spec":{"pool":{"generation":9}}}`, spec, ``, nil},
 
 		"storageversionmigrations.storagemigration.k8s.io": {``, none, `{"resourceVersion":"9"}`, all},
 
-		"mutatingwebhookconfigurations.admissionregistration.k8s.io":     {`{"webhooks":[]}`, spec, ``, nil},
-		"validatingwebhookconfigurations.admissionregistration.k8s.io":   {`{"webhooks":[]}`, spec, ``, nil},
-		"mutatingadmissionpolicies.admissionregistration.k8s.io":         {`{"spec":{"reinvocationPolicy":"Never"}}`, spec, ``, nil},
-		"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   {`{"spec":{"policyName":"x"}}`, spec, ``, nil},
-		"validatingadmissionpolicies.admissionregistration.k8s.io":       {`{"spec":{"failurePolicy":"Ignore"}}`, spec, condition, all},
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":   {`{"webhooks":[]}`, spec, ``, nil},
+		"validatingwebhookconfigurations.admissionregistration.k8s.io": {`{"webhooks":[]}`, spec, ``, nil},
+		"mutatingadmissionpolicies.admissionregistration.k8s.io": {
+			`{"spec":{"reinvocationPolicy":"Never"}}`, spec, ``, nil,
+		},
+		"mutatingadmissionpolicybindings.admissionregistration.k8s.io": {`{"spec":{"policyName":"x"}}`, spec, ``, nil},
+		"validatingadmissionpolicies.admissionregistration.k8s.io": {
+			`{"spec":{"failurePolicy":"Ignore"}}`, spec, condition, all,
+		},
 		"validatingadmissionpolicybindings.admissionregistration.k8s.io": {`{"spec":{"policyName":"x"}}`, spec, ``, nil},
 
-		"csinodes.storage.k8s.io":                        {`{"spec":{"drivers":[{"name":"x.io","nodeID":"y"}]}}`, none, gated, all},
+		"csinodes.storage.k8s.io": {
+			`{"spec":{"drivers":[{"name":"x.io","nodeID":"y"}]}}`, none, gated, all,
+		},
 		"volumeattachments.storage.k8s.io":               {``, none, `{"attached":true}`, all},
 		"runtimeclasses.node.k8s.io":                     {`{"scheduling":{"nodeSelector":{"x":"y"}}}`, none, ``, nil},
 		"certificatesigningrequests.certificates.k8s.io": {``, none, condition, nil},
@@ -151,7 +172,9 @@ func eachKind(t *testing.T, check func(t *testing.T, s *server, at kinds.Target,
 func TestGenerationOfEveryKindCountsAsUpstream(t *testing.T) {
 	eachKind(t, func(t *testing.T, s *server, at kinds.Target, row kindRow) {
 		got := [4]int64{s.get(at).Generation()}
-		for i, change := range []string{row.content, `{"metadata":{"annotations":{"x":"y"}}}`, `{"metadata":{"labels":{"x":"y"}}}`} {
+		for i, change := range []string{
+			row.content, `{"metadata":{"annotations":{"x":"y"}}}`, `{"metadata":{"labels":{"x":"y"}}}`,
+		} {
 			if change == "" {
 				got[i+1] = got[i]
 				continue
@@ -167,14 +190,16 @@ func TestGenerationOfEveryKindCountsAsUpstream(t *testing.T) {
 			got[i+1] = o.Generation()
 		}
 		if diff := cmp.Diff(row.generations, got); diff != "" {
-			t.Errorf("generations when new, and after changes of the content, of annotations and of labels (-want +got):\n%s", diff)
+			t.Errorf("generations when new, and after changes of the content, of annotations and of labels (-want +got):\n%s",
+				diff)
 		}
 		if !at.Resource.HasStatus {
 			return
 		}
 		status := at
 		status.Subresource = "status"
-		if o := s.merge(status, `{"status":`+row.status+`,"metadata":{"annotations":{"z":"z"},"labels":{"z":"z"}}}`); o.Generation() != got[3] {
+		if o := s.merge(status,
+			`{"status":`+row.status+`,"metadata":{"annotations":{"z":"z"},"labels":{"z":"z"}}}`); o.Generation() != got[3] {
 			t.Errorf("a write of the status made generation %d of %d", o.Generation(), got[3])
 		}
 	})
@@ -215,7 +240,8 @@ func TestStatusUpdateOfEveryKindKeepsMetadataAsUpstream(t *testing.T) {
 				got, before := field(t, o, "metadata", name), field(t, was, "metadata", name)
 				kept := slices.Contains(row.kept, name)
 				if kept && !cmp.Equal(before, got) || !kept && !contains(got, wanted) {
-					t.Errorf("%s: %s is %v after %v, written was %v, kept it should be: %t", value, name, got, before, wanted, kept)
+					t.Errorf("%s: %s is %v after %v, written was %v, kept it should be: %t",
+						value, name, got, before, wanted, kept)
 				}
 			}
 			if !cmp.Equal(rest(t, was), rest(t, o)) {

@@ -36,7 +36,9 @@ func fill(tb testing.TB, log *revlog.Log, n int) {
 				value := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%06d","namespace":"default",`+
 					`"uid":"00000000-0000-4000-8000-%012d","creationTimestamp":"2026-01-01T00:00:00Z","labels":{"app":"a%d"}},"data":{"payload":%q}}`,
 					i, i, i%100, payload)
-				if _, err := log.Commit(tb.Context(), store.Txn{Key: fmt.Sprintf("configmaps/default/c%06d", i), Value: []byte(value)}); err != nil {
+				if _, err := log.Commit(tb.Context(), store.Txn{
+					Key: fmt.Sprintf("configmaps/default/c%06d", i), Value: []byte(value),
+				}); err != nil {
 					tb.Errorf("fill the log: %v", err)
 				}
 			}

@@ -48,12 +48,26 @@ func TestNothingIsBelievedOfAnAnswer(t *testing.T) {
 		want   string
 	}{
 		{"uid", changed(func(r *review) { r.Response.UID = "x" }), of + `failed: expected response.uid=`},
-		{"kind of the review", changed(func(r *review) { r.Kind = "AdmissionReview" }), of + `failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got apiextensions.k8s.io/v1, Kind=AdmissionReview`},
+		{
+			"kind of the review", changed(func(r *review) { r.Kind = "AdmissionReview" }),
+			of +
+				`failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got ` +
+				`apiextensions.k8s.io/v1, Kind=AdmissionReview`,
+		},
 		{"no response", changed(func(r *review) { r.Response = nil }), of + `failed: no response provided`},
-		{"no status", changed(func(r *review) { r.Response.Result = nil }), of + `failed: response.result.status was '', not 'Success'`},
+		{
+			"no status", changed(func(r *review) { r.Response.Result = nil }),
+			of + `failed: response.result.status was '', not 'Success'`,
+		},
 		{"none", changed(func(r *review) { r.Response.Converted = nil }), of + `returned 0 objects, expected 1`},
-		{"too many", changed(func(r *review) { r.Response.Converted = append(r.Response.Converted, r.Response.Converted[0]) }), of + `returned 2 objects, expected 1`},
-		{"version", object(func(o map[string]any) { o["apiVersion"] = "t.example.com/v1" }), of + `returned invalid object: invalid groupVersion (expected t.example.com/v2, received t.example.com/v1)`},
+		{
+			"too many", changed(func(r *review) { r.Response.Converted = append(r.Response.Converted, r.Response.Converted[0]) }),
+			of + `returned 2 objects, expected 1`,
+		},
+		{
+			"version", object(func(o map[string]any) { o["apiVersion"] = "t.example.com/v1" }),
+			of + `returned invalid object: invalid groupVersion (expected t.example.com/v2, received t.example.com/v1)`,
+		},
 		{"kind", object(func(o map[string]any) { o["kind"] = "Foo" }), `invalid kind (expected Bar, received Foo)`},
 		{"name", metadata("name", "z"), of + `returned invalid object: must have the same name: a != z`},
 		{"namespace", metadata("namespace", "z"), `must have the same namespace: default != z`},
@@ -61,16 +75,35 @@ func TestNothingIsBelievedOfAnAnswer(t *testing.T) {
 		{"no metadata", object(func(o map[string]any) { delete(o, "metadata") }), `must have the same name: a != `},
 		{"labels", metadata("labels", map[string]any{"a b": "c"}), `metadata.labels: Invalid value: "a b"`},
 		{"labels of another type", metadata("labels", "x"), `invalid metadata.labels of type string in converted object`},
-		{"annotations", metadata("annotations", map[string]any{"a": 1}), `metadata.annotations[a] must be a string, but is int64 in converted object`},
+		{
+			"annotations", metadata("annotations", map[string]any{"a": 1}),
+			`metadata.annotations[a] must be a string, but is int64 in converted object`,
+		},
 		{"null", changed(func(r *review) { r.Response.Converted[0] = nil }), of + `returned invalid object: `},
-		{"garbage", text(200, "application/json", "{"+strings.Repeat("x", 3<<20)), of + `failed: couldn't get version/kind; json parse error: `},
-		{"nothing", text(200, "application/json", ""), of + `failed: 0-length response with status code: 200 and content type: application/json`},
+		{
+			"garbage", text(200, "application/json", "{"+strings.Repeat("x", 3<<20)),
+			of + `failed: couldn't get version/kind; json parse error: `,
+		},
+		{
+			"nothing", text(200, "application/json", ""),
+			of + `failed: 0-length response with status code: 200 and content type: application/json`,
+		},
 		{"too large", text(200, "application/json", strings.Repeat(" ", 17<<20)), `the answer has more than 16777216 bytes`},
-		{"a large object", object(func(o map[string]any) { o["spec"].(map[string]any)["a"] = strings.Repeat("x", 5<<20) }), `the limit is 4194304`},
+		{
+			"a large object", object(func(o map[string]any) { o["spec"].(map[string]any)["a"] = strings.Repeat("x", 5<<20) }),
+			`the limit is 4194304`,
+		},
 		{"deep", text(200, "application/json", strings.Repeat(`{"a":`, 20000)), of},
 		{"404", text(404, "text/plain", "no such page"), of + `failed: the server could not find the requested resource`},
-		{"500", text(500, "text/plain", "boom"), of + `failed: an error on the server ("boom") has prevented the request from succeeding`},
-		{"a Status", text(403, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"go away","code":403}`), of + `failed: go away`},
+		{
+			"500", text(500, "text/plain", "boom"),
+			of + `failed: an error on the server ("boom") has prevented the request from succeeding`,
+		},
+		{
+			"a Status",
+			text(403, "application/json",
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"go away","code":403}`), of + `failed: go away`,
+		},
 		{"retries", func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 			w.Header().Set("Retry-After", "0")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -78,7 +111,10 @@ func TestNothingIsBelievedOfAnAnswer(t *testing.T) {
 		{"a redirect in circles", func(w http.ResponseWriter, r *http.Request, _ []byte) {
 			http.Redirect(w, r, "/convert", http.StatusTemporaryRedirect)
 		}, `stopped after 10 redirects`},
-		{"hangs up", func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }, `/convert?timeout=30s": EOF`},
+		{
+			"hangs up", func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) },
+			`/convert?timeout=30s": EOF`,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h.instead(tt.answer)
@@ -101,7 +137,10 @@ func TestNothingIsBelievedOfAnAnswer(t *testing.T) {
 	})
 	shows(t, s.get(s.at(barsV2, "default", "a")), `t.example.com/v2 {"count":"1"}`)
 	h.instead(object(func(o map[string]any) {
-		o["metadata"] = map[string]any{"name": "a", "namespace": "default", "uid": o["metadata"].(map[string]any)["uid"], "finalizers": []any{"x/y"}, "generation": 77}
+		o["metadata"] = map[string]any{
+			"name": "a", "namespace": "default", "uid": o["metadata"].(map[string]any)["uid"], "finalizers": []any{"x/y"},
+			"generation": 77,
+		}
 		o["spec"].(map[string]any)["unknown"] = "pruned"
 	}))
 	s.merge(s.at(bars, "default", "a"), `{"spec":{"n":2}}`)

@@ -116,7 +116,9 @@ func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) 
 			return nil, continued(err, plan)
 		}
 		if items = p.items(items); p.count == plan.Limit {
-			if err := setContinue(ctx, list, limited{target: t, cached: cached, state: state, sel: sel, start: start, page: p, whole: whole}); err != nil {
+			if err := setContinue(ctx, list, limited{
+				target: t, cached: cached, state: state, sel: sel, start: start, page: p, whole: whole,
+			}); err != nil {
 				return nil, continued(err, plan)
 			}
 		}
@@ -303,7 +305,8 @@ func selection(t kinds.Target, o wire.ListOptions) watchcache.Selection {
 			sel.Fields = fields.Everything()
 		}
 	}
-	if namespace, exact := o.Fields.RequiresExactMatch("metadata.namespace"); exact && t.Resource.Namespaced && sel.Namespace == "" {
+	if namespace, exact := o.Fields.RequiresExactMatch("metadata.namespace"); exact && t.Resource.Namespaced &&
+		sel.Namespace == "" {
 		sel.Namespace = namespace
 	}
 	return sel
@@ -311,7 +314,9 @@ func selection(t kinds.Target, o wire.ListOptions) watchcache.Selection {
 
 // storedFields returns a field selector with the labels of the stored fields.
 func storedFields(resource *kinds.Resource, s fields.Selector) fields.Selector {
-	stored, err := s.Transform(func(label, value string) (string, string, error) { return resource.StoredField(label), value, nil })
+	stored, err := s.Transform(func(label, value string) (string, string, error) {
+		return resource.StoredField(label), value, nil
+	})
 	if err != nil {
 		return s // the function above returns no error
 	}

@@ -40,8 +40,10 @@ func TestGetByResourceVersion(t *testing.T) {
 			t.Errorf("waited %v for the future, want 3s", took)
 		}
 		for rv, want := range map[string]string{
-			"abc": `400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
-			"-5":  `400 BadRequest invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: parsing "-5": invalid syntax`,
+			"abc": `400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing ` +
+				`"abc": invalid syntax`,
+			"-5": `400 BadRequest invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: parsing ` +
+				`"-5": invalid syntax`,
 		} {
 			_, err := s.Get(t.Context(), at, rv)
 			if diff := cmp.Diff(want, status(err)); diff != "" {
@@ -94,7 +96,8 @@ func TestListByResourceVersion(t *testing.T) {
 		}
 		began := time.Now()
 		for _, match := range []wire.Match{wire.MatchExact, wire.MatchNotOlderThan, ""} {
-			_, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = "9999999999", match }))
+			_, err := s.List(t.Context(), cms,
+				options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = "9999999999", match }))
 			want := fmt.Sprintf("504 Timeout Timeout: Too large resource version: 9999999999, current: %d", last)
 			if diff := cmp.Diff(want, status(err)); diff != "" {
 				t.Errorf("%s: %s", match, diff)
@@ -157,8 +160,10 @@ func TestListSelectors(t *testing.T) {
 			}
 		}
 	}
-	_, err := s.List(t.Context(), s.at("configmaps"), options(func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", "1") }))
-	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`, status(err)); diff != "" {
+	_, err := s.List(t.Context(), s.at("configmaps"),
+		options(func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", "1") }))
+	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`,
+		status(err)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -197,7 +202,8 @@ func TestFullPageWithASelectorHasAContinueTokenWhenObjectsFollow(t *testing.T) {
 				o.Limit = c.limit
 			}
 			list := s.list(c.at, selected)
-			if diff := cmp.Diff(c.want, names(list)); diff != "" || (list.Continue != "") != c.continues || list.Remaining != nil {
+			if diff := cmp.Diff(c.want, names(list)); diff != "" || (list.Continue != "") != c.continues ||
+				list.Remaining != nil {
 				t.Errorf("%s: continue %q, remaining %v\n%s", c.name, list.Continue, list.Remaining, diff)
 			}
 			if list.Continue == "" {
@@ -291,7 +297,8 @@ func TestExactListBehindTheFloorIsExpired(t *testing.T) {
 	if upTo, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(quiet)}); err != nil || upTo != quiet {
 		t.Fatalf("compacted up to %d: %v", upTo, err)
 	}
-	_, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = was.String(), wire.MatchExact }))
+	_, err := s.List(t.Context(), cms,
+		options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = was.String(), wire.MatchExact }))
 	if diff := cmp.Diff("410 Expired The resourceVersion for the provided list is too old.", status(err)); diff != "" {
 		t.Error(diff)
 	}
@@ -299,7 +306,9 @@ func TestExactListBehindTheFloorIsExpired(t *testing.T) {
 		t.Errorf("expired: %+v, the floor is %d", e, now)
 	}
 	// A quiet resource never expires.
-	if got := names(s.list(s.at("secrets"), func(o *wire.ListOptions) { o.ResourceVersion, o.Match = was.String(), wire.MatchExact })); len(got) != 0 {
+	if got := names(s.list(s.at("secrets"), func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match = was.String(), wire.MatchExact
+	})); len(got) != 0 {
 		t.Errorf("secrets at %d: %v", was, got)
 	}
 }
@@ -321,9 +330,12 @@ func TestPodsAreSelectedByTheOldLabelsOfTheirFields(t *testing.T) {
 	s.create(s.at("pods", "default"), podOnNode)
 	s.create(s.at("pods", "default"), pod("q"))
 	for selector, want := range map[string][]string{
-		"spec.host=n": {"default/p"}, "spec.host!=n": {"default/q"}, "status.podIPs=10.0.0.1": {}, "status.podIPs=": {"default/p", "default/q"},
+		"spec.host=n": {"default/p"}, "spec.host!=n": {"default/q"}, "status.podIPs=10.0.0.1": {},
+		"status.podIPs=": {"default/p", "default/q"},
 	} {
-		got := names(s.list(s.at("pods", "default"), func(o *wire.ListOptions) { o.Fields = fields.ParseSelectorOrDie(selector) }))
+		got := names(s.list(s.at("pods", "default"), func(o *wire.ListOptions) {
+			o.Fields = fields.ParseSelectorOrDie(selector)
+		}))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", selector, diff)
 		}

@@ -24,7 +24,8 @@ func (w *watcher) until(what kube.EventType, key string) wire.WatchEvent {
 
 func TestInitialNamespacesExistWhenReady(t *testing.T) {
 	s := serve(t)
-	if diff := cmp.Diff([]string{"default", "kube-node-lease", "kube-public", "kube-system"}, names(s.list(s.at("namespaces"), nil))); diff != "" {
+	if diff := cmp.Diff([]string{"default", "kube-node-lease", "kube-public", "kube-system"},
+		names(s.list(s.at("namespaces"), nil))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -52,11 +53,15 @@ func TestNamespaceIsRemovedAfterItsContent(t *testing.T) {
 		t.Errorf("deleted again: %s", again.JSON())
 	}
 	_, err := s.Create(t.Context(), s.at("configmaps", "n"), []byte(configMap("late")), metav1.CreateOptions{})
-	if diff := cmp.Diff(`403 Forbidden configmaps "late" is forbidden: unable to create new content in namespace n because it is being terminated`, status(err)); diff != "" {
+	if diff := cmp.Diff(
+		`403 Forbidden configmaps "late" is forbidden: unable to create new content in namespace n because it `+
+			`is being terminated`, status(err)); diff != "" {
 		t.Error(diff)
 	}
 	cause := wire.StatusOf(err).Details.Causes
-	if diff := cmp.Diff([]metav1.StatusCause{{Type: "NamespaceTerminating", Message: "namespace n is being terminated", Field: "metadata.namespace"}}, cause); diff != "" {
+	if diff := cmp.Diff([]metav1.StatusCause{
+		{Type: "NamespaceTerminating", Message: "namespace n is being terminated", Field: "metadata.namespace"},
+	}, cause); diff != "" {
 		t.Error(diff)
 	}
 	held.until(kube.Modified, "n/held")
@@ -97,7 +102,8 @@ func TestNoCreationSucceedsAfterNamespaceDeletionFoundItEmpty(t *testing.T) {
 		for i := range 4 {
 			wg.Go(func() {
 				for k := range 50 {
-					_, err := s.Create(t.Context(), s.at("configmaps", ns), []byte(configMap(fmt.Sprintf("c%d-%d", i, k))), metav1.CreateOptions{})
+					_, err := s.Create(t.Context(), s.at("configmaps", ns), []byte(configMap(fmt.Sprintf("c%d-%d", i, k))),
+						metav1.CreateOptions{})
 					if code := wire.StatusOf(err).Code; err != nil && code != 403 && code != 404 {
 						t.Errorf("create: %v", err)
 					}

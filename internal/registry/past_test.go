@@ -83,14 +83,17 @@ func (q question) pages(s *server, rv kube.ResourceVersion, truth []*wire.Object
 		got = append(got, page...)
 		rest := 0
 		for _, o := range truth {
-			if len(page) > 0 && (q.namespace == "" || o.Key().Namespace == q.namespace) && o.Key().String() > page[len(page)-1].Key().String() {
+			if len(page) > 0 && (q.namespace == "" || o.Key().Namespace == q.namespace) &&
+				o.Key().String() > page[len(page)-1].Key().String() {
 				rest++
 			}
 		}
 		full := q.limit > 0 && int64(len(page)) == q.limit && (q.name == "" || q.namespace == "")
 		counted := full && rest > 0 && q.labels == "" && q.name == ""
-		if list.ResourceVersion != rv || (list.Continue != "") != (full && rest > 0) || (list.Remaining != nil) != counted || counted && *list.Remaining != int64(rest) {
-			s.t.Errorf("%+v at %d: %d objects at %d, continue %q, remaining %v; %d follow", q, rv, len(page), list.ResourceVersion, list.Continue, list.Remaining, rest)
+		if list.ResourceVersion != rv || (list.Continue != "") != (full && rest > 0) || (list.Remaining != nil) != counted ||
+			counted && *list.Remaining != int64(rest) {
+			s.t.Errorf("%+v at %d: %d objects at %d, continue %q, remaining %v; %d follow",
+				q, rv, len(page), list.ResourceVersion, list.Continue, list.Remaining, rest)
 		}
 		if token = list.Continue; token == "" {
 			return got
@@ -289,7 +292,8 @@ func TestListsOfThePastNeedMemoryForAPageOnly(t *testing.T) {
 		}
 		wg.Wait()
 		if more := (allocated() - before) >> 20; more > c.most {
-			t.Errorf("%s: %d MiB were allocated for %d lists of %d MiB, at most %d are needed", c.name, more, readers, objects*size>>20, c.most)
+			t.Errorf("%s: %d MiB were allocated for %d lists of %d MiB, at most %d are needed",
+				c.name, more, readers, objects*size>>20, c.most)
 		}
 	}
 }
@@ -334,7 +338,8 @@ func TestDeleteCollectionAtAPastRevisionDeletesThatState(t *testing.T) {
 	rv := s.create(cms, configMap("a")).ResourceVersion()
 	s.create(cms, configMap("b"))
 	outrun(s)
-	if _, err := s.DeleteCollection(t.Context(), cms, metav1.DeleteOptions{}, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact })); err != nil {
+	if _, err := s.DeleteCollection(t.Context(), cms, metav1.DeleteOptions{},
+		options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact })); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(s.list(cms, nil)); !slices.Equal(got, []string{"default/b"}) {

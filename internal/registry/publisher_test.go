@@ -136,15 +136,24 @@ func TestWritesFailAndReadsContinueOnAFailingDisk(t *testing.T) {
 		want string
 	}{
 		{&store.UnavailableError{Cause: full}, "503 ServiceUnavailable no write is accepted for now: no space left on device"},
-		{&store.PoisonedError{Cause: full}, "500 InternalError Internal error occurred: the disk may have lost data, so no write is accepted until a restart: no space left on device"},
-		{&store.TooLargeError{What: "value", Bytes: 9 << 20, Limit: 8 << 20}, "413 RequestEntityTooLarge Request entity too large: limit is 8388608"},
+		{
+			&store.PoisonedError{Cause: full},
+			"500 InternalError Internal error occurred: the disk may have lost data, so no write is accepted until a restart: " +
+				"no space left on device",
+		},
+		{
+			&store.TooLargeError{What: "value", Bytes: 9 << 20, Limit: 8 << 20},
+			"413 RequestEntityTooLarge Request entity too large: limit is 8388608",
+		},
 		{store.ErrClosed, "503 ServiceUnavailable the server is shutting down: its store is closed"},
 	} {
 		disk.fail(c.err)
 		for name, err := range map[string]error{
-			"create": second(s.Create(t.Context(), s.at("configmaps", "default"), []byte(configMap("b")), metav1.CreateOptions{})),
+			"create": second(s.Create(t.Context(), s.at("configmaps", "default"), []byte(configMap("b")),
+				metav1.CreateOptions{})),
 			"update": second(s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"}}`), metav1.UpdateOptions{})),
-			"patch":  second(s.Patch(t.Context(), at, wire.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"y"}}`)}, metav1.PatchOptions{})),
+			"patch": second(s.Patch(t.Context(), at, wire.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"y"}}`)},
+				metav1.PatchOptions{})),
 			"delete": second(s.Delete(t.Context(), at, metav1.DeleteOptions{})),
 		} {
 			if diff := cmp.Diff(c.want, status(err)); diff != "" {
@@ -166,12 +175,14 @@ func TestConditionalUpdateConflictsAndUnconditionalUpdateRetries(t *testing.T) {
 	at := s.at("configmaps", "default", "a")
 	other := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"},"data":{"other":"%d"}}`
 	meddler.before("configmaps/default/a", fmt.Sprintf(other, 1))
-	_, err := s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"`+rvOf(was)+`},"data":{"mine":"1"}}`), metav1.UpdateOptions{})
+	_, err := s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"`+rvOf(was)+`},"data":{"mine":"1"}}`),
+		metav1.UpdateOptions{})
 	if wire.StatusOf(err).Reason != metav1.StatusReasonConflict {
 		t.Errorf("conditional: %v", err)
 	}
 	meddler.before("configmaps/default/a", fmt.Sprintf(other, 2))
-	if diff := cmp.Diff(map[string]any{"other": "2", "mine": "2"}, field(t, s.merge(at, `{"data":{"mine":"2"}}`), "data")); diff != "" {
+	if diff := cmp.Diff(map[string]any{"other": "2", "mine": "2"},
+		field(t, s.merge(at, `{"data":{"mine":"2"}}`), "data")); diff != "" {
 		t.Error(diff)
 	}
 	meddler.before("configmaps/default/a", fmt.Sprintf(other, 3))
@@ -231,7 +242,8 @@ func TestCorruptValueStopsTheRegistry(t *testing.T) {
 		t.Errorf("run: %v; ready: %v", err, s.Ready())
 	}
 	// A write is stored but cannot become visible: it must not hang.
-	if _, err := s.Create(t.Context(), s.at("secrets", "default"), []byte(`{"metadata":{"name":"s"}}`), metav1.CreateOptions{}); wire.StatusOf(err).Code != 500 {
+	if _, err := s.Create(t.Context(), s.at("secrets", "default"), []byte(`{"metadata":{"name":"s"}}`),
+		metav1.CreateOptions{}); wire.StatusOf(err).Code != 500 {
 		t.Errorf("create: %v", err)
 	}
 	again := registry.New(registry.Config{Store: log, Live: kinds.NewLive(builtin.Catalog())})

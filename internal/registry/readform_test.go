@@ -14,8 +14,10 @@ const foosDefinition = "foos.t.example.com"
 // defined is the definition of foos.t.example.com whose only version has a schema with these
 // members of the spec and of the status.
 func defined(spec, status string) string {
-	return definedAs(`{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"selectableFields":[{"jsonPath":".spec.a"}],"schema":{"openAPIV3Schema":` +
-		schemaOf(spec, status) + `}}`)
+	return definedAs(
+		`{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"selectableFields":[{"jsonPath":".spec.a"}],` +
+			`"schema":{"openAPIV3Schema":` +
+			schemaOf(spec, status) + `}}`)
 }
 
 // schemaOf is a schema with these members besides spec.a and status.n, or the default of all of
@@ -30,7 +32,8 @@ func schemaOf(spec, status string) string {
 }
 
 func definedAs(versions string) string {
-	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"` + foosDefinition + `"},
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"` + foosDefinition +
+		`"},
 "spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},"versions":[` + versions + `]}}`
 }
 
@@ -100,7 +103,8 @@ func each(tb testing.TB, seen map[string]string, want string) {
 // object in memory and on disk, and after a restart.
 func TestEveryReaderSeesWhatThePresentSchemaMakesOfAStoredObject(t *testing.T) {
 	const inner = `,"in":{"type":"object","properties":{"x":{"type":"string"}`
-	const items = `,"list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}`
+	const items = `,"list":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],` +
+		`"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}`
 	for _, test := range []struct {
 		name, spec, status string // of the first schema
 		stored             string // the object's spec
@@ -112,18 +116,38 @@ func TestEveryReaderSeesWhatThePresentSchemaMakesOfAStoredObject(t *testing.T) {
 		{"a default comes", ``, ``, `{"a":"1"}`, `,"new":{"type":"string","default":"d"}`, ``, `[spec:[a:1 new:d]]`},
 		{"a default of the status comes", ``, ``, `{"a":"1"}`, ``, `,"seen":{"type":"integer","default":-1}`, `[spec:[a:1]]`},
 		{"a default of the whole status", ``, ``, `{"a":"1"}`, ``, `,"default":{"n":7}`, `[spec:[a:1] status:[n:7]]`},
-		{"a nested field goes", inner + `,"y":{"type":"string"}}}`, ``, `{"in":{"x":"1","y":"2"}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`},
-		{"a nested default comes", inner + `}}`, ``, `{"in":{"x":"1"}}`, inner + `,"y":{"type":"string","default":"d"}}}`, ``, `[spec:[in:[x:1 y:d]]]`},
 		{
-			"a default of items comes and a field goes", items + `,"g":{"type":"string"}}}}`, ``, `{"list":[{"k":"a","g":"1"},{"k":"b"}]}`,
+			"a nested field goes", inner + `,"y":{"type":"string"}}}`, ``, `{"in":{"x":"1","y":"2"}}`, inner + `}}`, ``,
+			`[spec:[in:[x:1]]]`,
+		},
+		{
+			"a nested default comes", inner + `}}`, ``, `{"in":{"x":"1"}}`, inner + `,"y":{"type":"string","default":"d"}}}`, ``,
+			`[spec:[in:[x:1 y:d]]]`,
+		},
+		{
+			"a default of items comes and a field goes", items + `,"g":{"type":"string"}}}}`, ``,
+			`{"list":[{"k":"a","g":"1"},{"k":"b"}]}`,
 			items + `,"n":{"type":"integer","default":3}}}}`, ``, `[spec:[list:[[k:a n:3] [k:b n:3]]]]`,
 		},
-		{"a map becomes a struct", `,"in":{"type":"object","additionalProperties":{"type":"string"}}`, ``, `{"in":{"x":"1","y":"2"}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`},
-		{"unknown fields are no longer preserved", `,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``, `{"in":{"x":"1","y":{"z":2}}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`},
-		{"null is no longer allowed", `,"in":{"type":"string","nullable":true}`, ``, `{"a":"1","in":null}`, `,"in":{"type":"string"}`, ``, `[spec:[a:1]]`},
-		{"null is no longer allowed, and there is a default", `,"in":{"type":"string","nullable":true}`, ``, `{"a":"1","in":null}`, `,"in":{"type":"string","default":"d"}`, ``, `[spec:[a:1 in:d]]`},
 		{
-			"metadata of an embedded object must have its types", `,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``,
+			"a map becomes a struct", `,"in":{"type":"object","additionalProperties":{"type":"string"}}`, ``,
+			`{"in":{"x":"1","y":"2"}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`,
+		},
+		{
+			"unknown fields are no longer preserved", `,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``,
+			`{"in":{"x":"1","y":{"z":2}}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`,
+		},
+		{
+			"null is no longer allowed", `,"in":{"type":"string","nullable":true}`, ``, `{"a":"1","in":null}`,
+			`,"in":{"type":"string"}`, ``, `[spec:[a:1]]`,
+		},
+		{
+			"null is no longer allowed, and there is a default", `,"in":{"type":"string","nullable":true}`, ``,
+			`{"a":"1","in":null}`, `,"in":{"type":"string","default":"d"}`, ``, `[spec:[a:1 in:d]]`,
+		},
+		{
+			"metadata of an embedded object must have its types",
+			`,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``,
 			`{"in":{"apiVersion":"v1","kind":"X","metadata":{"name":"e","labels":7}}}`,
 			`,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}`, ``,
 			`[spec:[in:[apiVersion:v1 kind:X metadata:[name:e]]]]`,

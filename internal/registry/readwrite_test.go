@@ -45,8 +45,10 @@ func TestReadFormsAreMadeOnceAndShared(t *testing.T) {
 		got := map[string]*wire.Object{
 			"LIST":  items(s.list(s.at(foos, "default"), nil))[1],
 			"WATCH": s.watch(s.at(foos, "default", "b"), since(before)).next().Object,
-			"Find":  s.Find(kinds.GroupResource{Group: "t.example.com", Resource: "foos"}, wire.Key{Namespace: "default", Name: "b"}),
-			"GET":   s.get(s.at(foos, "default", "b")),
+			"Find": s.Find(kinds.GroupResource{Group: "t.example.com", Resource: "foos"}, wire.Key{
+				Namespace: "default", Name: "b",
+			}),
+			"GET": s.get(s.at(foos, "default", "b")),
 		}
 		for reader, o := range got {
 			if o != form {
@@ -90,11 +92,14 @@ func TestWritesStartFromTheReadForm(t *testing.T) {
 	s.create(s.at(crds), defined(goneField, ""))
 	at := func(place ...string) kinds.Target { return by(s.at(foos, append([]string{"default"}, place...)...)) }
 	apply := func(at kinds.Target, body string) (wire.Written, error) {
-		return s.Patch(t.Context(), at, wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: "one"})
+		return s.Patch(t.Context(), at, wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)},
+			metav1.PatchOptions{FieldManager: "one"})
 	}
 	names := []string{"applied", "status", "label", "strict", "pointed", "same", "deleted"}
 	for _, name := range names {
-		if _, err := apply(at(name), strings.Replace(foo(name, `{"a":"1","gone":"x"}`), `"metadata":{`, `"metadata":{"finalizers":["x.io/f"],`, 1)); err != nil {
+		if _, err := apply(at(name),
+			strings.Replace(foo(name, `{"a":"1","gone":"x"}`), `"metadata":{`, `"metadata":{"finalizers":["x.io/f"],`,
+				1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,19 +117,23 @@ func TestWritesStartFromTheReadForm(t *testing.T) {
 	expect("apply", out, err, "[spec:[a:2 new:d]]")
 	out, err = apply(at("status", "status"), strings.Replace(foo("status", `{}`), `"spec":{}`, `"status":{"n":1}`, 1))
 	expect("apply of the status", out, err, "[spec:[a:1 new:d] status:[n:1]]")
-	out, err = s.Patch(t.Context(), at("label"), mergePatch(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{FieldValidation: "Strict"})
+	out, err = s.Patch(t.Context(), at("label"), mergePatch(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{
+		FieldValidation: "Strict",
+	})
 	expect("strict patch of a label", out, err, want)
 	out, err = s.Update(t.Context(), at("strict"), s.get(at("strict")).JSON(), metav1.UpdateOptions{FieldValidation: "Strict"})
 	expect("strict update with what was read", out, err, want)
 	out, err = s.Patch(t.Context(), at("pointed"), wire.Patch{
-		Type: types.JSONPatchType, Body: []byte(`[{"op":"test","path":"/spec/new","value":"d"},{"op":"replace","path":"/spec/new","value":"e"}]`),
+		Type: types.JSONPatchType,
+		Body: []byte(`[{"op":"test","path":"/spec/new","value":"d"},{"op":"replace","path":"/spec/new","value":"e"}]`),
 	}, metav1.PatchOptions{})
 	expect("patch of a default", out, err, "[spec:[a:1 new:e]]")
 	// As upstream: a write that changes nothing stores the read form, and the next one writes nothing.
 	was := s.get(at("same"))
 	first := s.merge(at("same"), `{}`)
 	second := s.merge(at("same"), `{}`)
-	if first.ResourceVersion() == was.ResourceVersion() || second.ResourceVersion() != first.ResourceVersion() || second.Generation() != was.Generation() {
+	if first.ResourceVersion() == was.ResourceVersion() || second.ResourceVersion() != first.ResourceVersion() ||
+		second.Generation() != was.Generation() {
 		t.Errorf("writes that change nothing: %v, then %v and %v; generation %d, then %d",
 			was.ResourceVersion(), first.ResourceVersion(), second.ResourceVersion(), was.Generation(), second.Generation())
 	}
@@ -208,7 +217,8 @@ func TestAnEditThatChangesWhatFieldsSelectEndsTheirWatches(t *testing.T) {
 		}
 	}
 	byField, whole := s.watch(s.at(foos), from(where("1"))), s.watch(s.at(foos), since(last))
-	byName := s.watch(s.at(foos), from(func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("metadata.name", "a") }))
+	byName := s.watch(s.at(foos),
+		from(func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("metadata.name", "a") }))
 	s.redefine(defined(newDefault, "")) // what is read of spec.a is the same
 	byField.nothing(s)
 	before := byField.Position()
@@ -271,7 +281,8 @@ func TestAnOpenWatchShowsWhatTheSchemaIsNow(t *testing.T) {
 		if got := content(t, w.next().Object); got != "[spec:[a:3 new:d]]" {
 			t.Errorf("after the edit: %s", got)
 		}
-		if _, err := s.Delete(t.Context(), s.at(foos, "default", "a"), metav1.DeleteOptions{}); err != nil && wire.StatusOf(err).Code != http.StatusNotFound {
+		if _, err := s.Delete(t.Context(), s.at(foos, "default", "a"),
+			metav1.DeleteOptions{}); err != nil && wire.StatusOf(err).Code != http.StatusNotFound {
 			t.Fatal(err)
 		}
 	}
@@ -279,7 +290,8 @@ func TestAnOpenWatchShowsWhatTheSchemaIsNow(t *testing.T) {
 
 // version is a version of foos with a schema of its own.
 func version(name, spec string, storage bool) string {
-	return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"subresources":{"status":{}},"schema":{"openAPIV3Schema":%s}}`, name, storage, schemaOf(spec, ""))
+	return fmt.Sprintf(`{"name":%q,"served":true,"storage":%t,"subresources":{"status":{}},"schema":{"openAPIV3Schema":%s}}`,
+		name, storage, schemaOf(spec, ""))
 }
 
 // TestOtherVersionsAreMadeOfTheReadForm: the defaults of the version in which an object is stored,

@@ -26,12 +26,15 @@ func TestRetentionTakesEffectForWhoAsksAtOnceAndInMemorySoon(t *testing.T) {
 		{"by age", revlog.Options{Memory: true, History: 10 * time.Second}, func(*server) { <-time.After(time.Minute) }, "age"},
 		{"by bytes", revlog.Options{Memory: true, HistoryBytes: 1 << 20}, func(s *server) {
 			for i := range 40 {
-				s.merge(s.at("secrets", "default", "large"), fmt.Sprintf(`{"stringData":{"a":"%d%s"}}`, i, strings.Repeat("x", 100<<10)))
+				s.merge(s.at("secrets", "default", "large"),
+					fmt.Sprintf(`{"stringData":{"a":"%d%s"}}`, i, strings.Repeat("x", 100<<10)))
 			}
 			<-time.After(time.Second)
 		}, "bytes"},
 		{"by request", revlog.Options{Memory: true}, func(s *server) {
-			if _, err := s.Compact(s.t.Context(), store.Compaction{UpTo: int64(s.list(s.at("secrets"), nil).ResourceVersion)}); err != nil {
+			if _, err := s.Compact(s.t.Context(), store.Compaction{
+				UpTo: int64(s.list(s.at("secrets"), nil).ResourceVersion),
+			}); err != nil {
 				s.t.Fatal(err)
 			}
 		}, "requested"},
@@ -62,10 +65,14 @@ func checkRetention(t *testing.T, o revlog.Options, forget func(*server), reason
 	follower := s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = floor.String() })
 	forget(s)
 	for rv := first; rv < floor; rv++ {
-		_, listErr := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact }))
-		_, pageErr := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.Limit, o.Continue = 1, wire.EncodeContinue(int64(rv), "a\x00") }))
+		_, listErr := s.List(t.Context(), cms,
+			options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact }))
+		_, pageErr := s.List(t.Context(), cms,
+			options(func(o *wire.ListOptions) { o.Limit, o.Continue = 1, wire.EncodeContinue(int64(rv), "a\x00") }))
 		_, watchErr := s.Watch(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion = rv.String() }))
-		for kind, err := range map[kube.ExpiredKind]error{kube.ExpiredList: listErr, kube.ExpiredContinue: pageErr, kube.ExpiredWatch: watchErr} {
+		for kind, err := range map[kube.ExpiredKind]error{
+			kube.ExpiredList: listErr, kube.ExpiredContinue: pageErr, kube.ExpiredWatch: watchErr,
+		} {
 			if e := expired(err); e == nil || e.Kind != kind || e.Oldest != floor || e.Reason != reason {
 				t.Errorf("%v at %d, the floor is %d: %v", kind, rv, floor, err)
 			}
@@ -78,11 +85,15 @@ func checkRetention(t *testing.T, o revlog.Options, forget func(*server), reason
 	if stats := s.Stats()["configmaps"]; stats.Entries != 0 || stats.Bytes != 0 || stats.Kept != 0 || stats.Gone != floor {
 		t.Errorf("memory holds what was forgotten: %+v", stats)
 	}
-	if got := s.list(cms, func(o *wire.ListOptions) { o.ResourceVersion, o.Match = floor.String(), wire.MatchExact }); len(names(got)) != 2 {
+	if got := s.list(cms, func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match = floor.String(), wire.MatchExact
+	}); len(names(got)) != 2 {
 		t.Errorf("at the floor: %v", names(got))
 	}
 	accounts := s.at("serviceaccounts", "default")
-	if got := s.list(accounts, func(o *wire.ListOptions) { o.ResourceVersion, o.Match = quiet.String(), wire.MatchExact }); len(names(got)) != 1 {
+	if got := s.list(accounts, func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match = quiet.String(), wire.MatchExact
+	}); len(names(got)) != 1 {
 		t.Errorf("a quiet resource: %v", names(got))
 	}
 	s.watch(accounts, func(o *wire.ListOptions) { o.ResourceVersion = "1" })
@@ -108,7 +119,10 @@ func TestCompactionTakesEffectBeforeItIsAnswered(t *testing.T) {
 		if upTo, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(now)}); err != nil || upTo != now {
 			t.Fatalf("compacted up to %d: %v", upTo, err)
 		}
-		if _, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = was.String(), wire.MatchExact })); expired(err) == nil {
+		if _, err := s.List(t.Context(), cms,
+			options(func(o *wire.ListOptions) {
+				o.ResourceVersion, o.Match = was.String(), wire.MatchExact
+			})); expired(err) == nil {
 			t.Fatalf("list at %d: %v", was, err)
 		}
 	}

@@ -11,7 +11,9 @@ import (
 // TestResourceVersionsAreComparedAsUpstreamDoes compares with apimachinery, newer than the
 // oldest one that kube itself is tested with.
 func TestResourceVersionsAreComparedAsUpstreamDoes(t *testing.T) {
-	versions := []string{"", "0", "1", "9", "10", "11", "99", "100", "007", "-1", "1a", "a", "18446744073709551615", "18446744073709551616", "١"}
+	versions := []string{
+		"", "0", "1", "9", "10", "11", "99", "100", "007", "-1", "1a", "a", "18446744073709551615", "18446744073709551616", "١",
+	}
 	for _, a := range versions {
 		for _, b := range versions {
 			want, wantErr := resourceversion.CompareResourceVersion(a, b)

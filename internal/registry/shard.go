@@ -18,7 +18,8 @@ func shardOf(o wire.ListOptions) (*kube.Shard, error) {
 		return nil, nil
 	}
 	if len(o.Shard) > maxShardSelector {
-		return nil, wire.BadRequest("invalid shard selector: it has %d bytes, at most %d are allowed", len(o.Shard), maxShardSelector)
+		return nil, wire.BadRequest("invalid shard selector: it has %d bytes, at most %d are allowed",
+			len(o.Shard), maxShardSelector)
 	}
 	sel, err := sharding.Parse(o.Shard)
 	if err != nil {

@@ -46,7 +46,9 @@ func owned(t *testing.T, selector string, all []*wire.Object) []string {
 	}
 	keys := []string{}
 	for _, o := range all {
-		is, err := sel.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: o.UID(), Namespace: o.Key().Namespace}})
+		is, err := sel.Matches(&metav1.PartialObjectMetadata{
+			ObjectMeta: metav1.ObjectMeta{UID: o.UID(), Namespace: o.Key().Namespace},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +79,8 @@ func TestShardsMatchUpstreamAndCoverTheList(t *testing.T) {
 		for _, selector := range split {
 			list := s.list(cms, sharded(selector))
 			got := names(list)
-			if diff := cmp.Diff(owned(t, selector, all), got); diff != "" || list.Shard != selector || list.ResourceVersion != whole.ResourceVersion {
+			if diff := cmp.Diff(owned(t, selector, all), got); diff != "" || list.Shard != selector ||
+				list.ResourceVersion != whole.ResourceVersion {
 				t.Errorf("%s: info %q at %d (-want +got):\n%s", selector, list.Shard, list.ResourceVersion, diff)
 			}
 			if len(split) > 1 && strings.Contains(selector, byUID) && (len(got) == 0 || len(got) == len(all)) {
@@ -139,9 +142,11 @@ func TestWatchOfAShardGetsOnlyItsObjects(t *testing.T) {
 	}
 	delta := s.watch(cms, func(o *wire.ListOptions) {
 		yes := true
-		o.Shard, o.ResourceVersion, o.Match, o.InitialEvents, o.Bookmarks, o.Delta = selector, other.ResourceVersion().String(), wire.MatchNotOlderThan, &yes, true, true
+		o.Shard, o.ResourceVersion, o.Match, o.InitialEvents, o.Bookmarks, o.Delta = selector, other.ResourceVersion().String(),
+			wire.MatchNotOlderThan, &yes, true, true
 	})
-	if lines, end := delta.initial(); len(lines) != 1 || !strings.HasPrefix(lines[0], "DELETED default/mine@") || end.Since != other.ResourceVersion() {
+	if lines, end := delta.initial(); len(lines) != 1 || !strings.HasPrefix(lines[0], "DELETED default/mine@") ||
+		end.Since != other.ResourceVersion() {
 		t.Errorf("the delta of the shard is %v, %+v", lines, end)
 	}
 }
@@ -172,30 +177,38 @@ func TestBadShardSelectorsAreBadRequests(t *testing.T) {
 	cms := s.at("configmaps", "default")
 	s.create(cms, configMap("a"))
 	for selector, want := range map[string]string{
-		" ":                             "empty shard selector is not allowed; omit the parameter for unfiltered lists",
-		"x":                             "unexpected expression kind",
-		"shardRange(":                   "CEL parse error: ",
-		"true":                          "unexpected expression kind",
-		ranges(byUID, lowest, "0x8"):    `hexEnd must be a 0x-prefixed 16-digit hex value, got "0x8" (did you mean "0x0000000000000008"?)`,
+		" ":           "empty shard selector is not allowed; omit the parameter for unfiltered lists",
+		"x":           "unexpected expression kind",
+		"shardRange(": "CEL parse error: ",
+		"true":        "unexpected expression kind",
+		ranges(byUID, lowest,
+			"0x8"): `hexEnd must be a 0x-prefixed 16-digit hex value, got "0x8" (did you mean "0x0000000000000008"?)`,
 		ranges(byUID, "8", highest):     "hexStart must have '0x' prefix",
 		ranges(byUID, half, lowest):     "shard range start " + half + " must be less than end " + lowest,
 		ranges(byUID, half, half):       "must be less than end",
 		ranges(byUID, highest, highest): "must be less than end",
-		ranges(byUID, lowest, "0x20000000000000000"):                                              "17-digit hex value must be '0x10000000000000000' (2^64)",
-		ranges(byUID, lowest, "0xFFFFFFFFFFFFFFFF"):                                               "invalid hex character",
-		ranges("object.metadata.name", lowest, half):                                              "unsupported field path",
-		ranges("metadata.uid", lowest, half):                                                      "unsupported field path",
-		ranges(byUID, lowest, half) + " || " + ranges("object.metadata.namespace", half, highest): "all shard ranges must use the same field",
-		ranges(byUID, lowest, half) + " && " + ranges(byUID, lowest, half):                        "only shardRange() and || are allowed",
-		"!" + ranges(byUID, lowest, half):                                                         "only shardRange() and || are allowed",
-		strings.Repeat("(", 300) + ranges(byUID, lowest, half) + strings.Repeat(")", 300):         "expression recursion limit exceeded",
-		strings.Repeat(ranges(byUID, lowest, half)+" || ", 1000) + ranges(byUID, lowest, half):    "at most 32768 are allowed",
-		"shardRange(object.metadata.uid, '" + lowest + "')":                                       "requires exactly 3 arguments",
-		"shardRange(object.metadata.uid, " + lowest + ", '" + half + "')":                         "hexStart must be a string literal",
+		ranges(byUID, lowest,
+			"0x20000000000000000"): "17-digit hex value must be '0x10000000000000000' (2^64)",
+		ranges(byUID, lowest, "0xFFFFFFFFFFFFFFFF"):  "invalid hex character",
+		ranges("object.metadata.name", lowest, half): "unsupported field path",
+		ranges("metadata.uid", lowest, half):         "unsupported field path",
+		ranges(byUID, lowest, half) + " || " + ranges("object.metadata.namespace",
+			half, highest): "all shard ranges must use the same field",
+		ranges(byUID, lowest, half) + " && " + ranges(byUID, lowest,
+			half): "only shardRange() and || are allowed",
+		"!" + ranges(byUID, lowest,
+			half): "only shardRange() and || are allowed",
+		strings.Repeat("(", 300) + ranges(byUID, lowest, half) + strings.Repeat(")",
+			300): "expression recursion limit exceeded",
+		strings.Repeat(ranges(byUID, lowest, half)+" || ", 1000) + ranges(byUID, lowest, half): "at most 32768 are allowed",
+		"shardRange(object.metadata.uid, '" + lowest + "')":                                    "requires exactly 3 arguments",
+		"shardRange(object.metadata.uid, " + lowest + ", '" + half +
+			"')": "hexStart must be a string literal",
 	} {
 		check := func(verb string, err error) {
 			t.Helper()
-			if got := status(err); !strings.HasPrefix(got, "400 BadRequest invalid shard selector: ") || !strings.Contains(got, want) {
+			if got := status(err); !strings.HasPrefix(got, "400 BadRequest invalid shard selector: ") ||
+				!strings.Contains(got, want) {
 				t.Errorf("%s %.100q: %.200s, want %q", verb, selector, got, want)
 			}
 		}
@@ -239,7 +252,8 @@ func FuzzShardSelector(f *testing.F) {
 		}
 		w.Close()
 		if again := s.list(cms, sharded(list.Shard)); again.Shard != list.Shard || !slices.Equal(names(again), names(list)) {
-			t.Fatalf("%q calls itself %q, which is %q and selects %v, not %v", selector, list.Shard, again.Shard, names(again), names(list))
+			t.Fatalf("%q calls itself %q, which is %q and selects %v, not %v",
+				selector, list.Shard, again.Shard, names(again), names(list))
 		}
 	})
 }

@@ -30,7 +30,9 @@ func TestShardSelectsWhatUpstreamSelects(t *testing.T) {
 			requirements = append(requirements, boundaries(r, key, value))
 		}
 		selector := sharding.NewSelector(requirements...)
-		want, err := selector.Matches(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: namespace}})
+		want, err := selector.Matches(&metav1.PartialObjectMetadata{
+			ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: namespace},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,10 @@ func versions(marked ...string) string {
 	var all []string
 	for _, v := range marked {
 		name := strings.TrimRight(v, "+*")
-		all = append(all, `{"name":"`+name+`","served":`+strconv.FormatBool(strings.Contains(v, "+"))+`,"storage":`+strconv.FormatBool(strings.Contains(v, "*"))+
-			`,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`)
+		all = append(all,
+			`{"name":"`+name+`","served":`+strconv.FormatBool(strings.Contains(v, "+"))+`,"storage":`+
+				strconv.FormatBool(strings.Contains(v, "*"))+
+				`,"subresources":{"status":{}},"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}`)
 	}
 	return `{"spec":{"versions":[` + strings.Join(all, ",") + `]}}`
 }
@@ -52,7 +54,8 @@ func TestStorageVersionOfADefinitionCanBeMigrated(t *testing.T) {
 	}
 	refused := func(subresource, patch, why string) {
 		t.Helper()
-		_, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com", subresource), mergePatch(patch), metav1.PatchOptions{})
+		_, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com", subresource), mergePatch(patch),
+			metav1.PatchOptions{})
 		if got := wire.StatusOf(err); got.Code != 422 || !strings.Contains(got.Message, why) {
 			t.Errorf("patch %s: %v, want 422 with %q", patch, err, why)
 		}

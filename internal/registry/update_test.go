@@ -26,17 +26,56 @@ func TestUpdateRefusals(t *testing.T) {
 	lease := "coordination.k8s.io/v1/leases"
 	s.create(s.at(lease, "default"), `{"metadata":{"name":"l"},"spec":{}}`)
 	for _, c := range []struct{ name, resource, object, body, want string }{
-		{"custom without resourceVersion", foos, "a", foo("a", `{}`), `422 Invalid foos.t.example.com "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`},
-		{"built-in that needs one", lease, "l", `{"metadata":{"name":"l"}}`, `422 Invalid leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`},
-		{"stale", foos, "a", fooAt("a", rvOf(old), ``), `409 Conflict Operation cannot be fulfilled on foos.t.example.com "a": the object has been modified; please apply your changes to the latest version and try again`},
-		{"future", foos, "a", fooAt("a", `,"resourceVersion":"9000000000"`, ``), `409 Conflict Operation cannot be fulfilled on foos.t.example.com "a": the object has been modified; please apply your changes to the latest version and try again`},
-		{"malformed resourceVersion", foos, "a", fooAt("a", `,"resourceVersion":"abc"`, ``), `400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`},
-		{"another uid", foos, "a", fooAt("a", rvOf(now)+`,"uid":"zzz"`, ``), fmt.Sprintf(`409 Conflict Operation cannot be fulfilled on foos.t.example.com "a": StorageError: invalid object, Code: 4, Key: /foos.t.example.com/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: zzz, UID in object meta: %s`, now.UID())},
+		{
+			"custom without resourceVersion", foos, "a", foo("a", `{}`),
+			`422 Invalid foos.t.example.com "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be ` +
+				`specified for an update`,
+		},
+		{
+			"built-in that needs one", lease, "l", `{"metadata":{"name":"l"}}`,
+			`422 Invalid leases.coordination.k8s.io "l" is invalid: metadata.resourceVersion: Invalid value: 0: must be ` +
+				`specified for an update`,
+		},
+		{
+			"stale", foos, "a", fooAt("a", rvOf(old), ``),
+			`409 Conflict Operation cannot be fulfilled on foos.t.example.com "a": the object has been modified; please apply ` +
+				`your changes to the latest version and try again`,
+		},
+		{
+			"future", foos, "a", fooAt("a", `,"resourceVersion":"9000000000"`, ``),
+			`409 Conflict Operation cannot be fulfilled on foos.t.example.com "a": the object has been modified; please apply ` +
+				`your changes to the latest version and try again`,
+		},
+		{
+			"malformed resourceVersion", foos, "a", fooAt("a", `,"resourceVersion":"abc"`, ``),
+			`400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing ` +
+				`"abc": invalid syntax`,
+		},
+		{
+			"another uid", foos, "a", fooAt("a", rvOf(now)+`,"uid":"zzz"`, ``),
+			fmt.Sprintf(
+				`409 Conflict Operation cannot be fulfilled on foos.t.example.com "a": StorageError: invalid object, Code: 4, `+
+					`Key: /foos.t.example.com/default/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in `+
+					`precondition: zzz, UID in object meta: %s`, now.UID()),
+		},
 		{"missing", foos, "b", foo("b", `{}`), `404 NotFound foos.t.example.com "b" not found`},
-		{"another name", foos, "a", foo("f2", `{}`), `400 BadRequest the name of the object (f2) does not match the name on the URL (a)`},
-		{"no name", foos, "a", `{"apiVersion":"t.example.com/v1","kind":"Foo"}`, `400 BadRequest the name of the object (a based on URL) was undeterminable: name must be provided`},
-		{"another namespace", foos, "a", fooAt("a", `,"namespace":"x"`, ``), `400 BadRequest the namespace of the object (x) does not match the namespace on the request (default)`},
-		{"wrong type", foos, "a", fooAt("a", rvOf(now), `,"spec":{"a":1}`), `422 Invalid Foo.t.example.com "a" is invalid: spec.a: Invalid value: "integer": spec.a in body must be of type string: "integer"`},
+		{
+			"another name", foos, "a", foo("f2", `{}`),
+			`400 BadRequest the name of the object (f2) does not match the name on the URL (a)`,
+		},
+		{
+			"no name", foos, "a", `{"apiVersion":"t.example.com/v1","kind":"Foo"}`,
+			`400 BadRequest the name of the object (a based on URL) was undeterminable: name must be provided`,
+		},
+		{
+			"another namespace", foos, "a", fooAt("a", `,"namespace":"x"`, ``),
+			`400 BadRequest the namespace of the object (x) does not match the namespace on the request (default)`,
+		},
+		{
+			"wrong type", foos, "a", fooAt("a", rvOf(now), `,"spec":{"a":1}`),
+			`422 Invalid Foo.t.example.com "a" is invalid: spec.a: Invalid value: "integer": spec.a in body must be of ` +
+				`type string: "integer"`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := s.Update(t.Context(), s.at(c.resource, "default", c.object), []byte(c.body), metav1.UpdateOptions{})
@@ -58,8 +97,14 @@ func TestUpdateWithoutChangesWritesNothing(t *testing.T) {
 	}{
 		{foos, "default", "a", foo("a", `{"a":"1","n":2}`)},
 		{"configmaps", "default", "a", configMap("a")},
-		{"pods", "default", "p", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"1"}}}]}}`},
-		{"apps/v1/deployments", "default", "d", `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
+		{
+			"pods", "default", "p",
+			`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"1"}}}]}}`,
+		},
+		{
+			"apps/v1/deployments", "default", "d",
+			`{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
+		},
 		{"namespaces", "", "n", `{"metadata":{"name":"n"}}`},
 	} {
 		was := s.create(s.at(c.resource, c.namespace), c.body)
@@ -95,8 +140,11 @@ func TestUpdateKeepsServerSetFields(t *testing.T) {
 		t.Errorf("update made %s", is.JSON())
 	}
 	// A deletion cannot begin with an update, and its grace period not change.
-	for member, value := range map[string]string{"deletionTimestamp": `"2001-01-01T00:00:00Z"`, "deletionGracePeriodSeconds": "3"} {
-		_, err := s.Patch(t.Context(), s.at(foos, "default", "a"), mergePatch(`{"metadata":{"`+member+`":`+value+`}}`), metav1.PatchOptions{})
+	for member, value := range map[string]string{
+		"deletionTimestamp": `"2001-01-01T00:00:00Z"`, "deletionGracePeriodSeconds": "3",
+	} {
+		_, err := s.Patch(t.Context(), s.at(foos, "default", "a"), mergePatch(`{"metadata":{"`+member+`":`+value+`}}`),
+			metav1.PatchOptions{})
 		if got := wire.StatusOf(err); got.Code != 422 || !strings.Contains(got.Message, "metadata."+member+": Invalid value") {
 			t.Errorf("%s: %v", member, err)
 		}
@@ -106,16 +154,20 @@ func TestUpdateKeepsServerSetFields(t *testing.T) {
 func TestNewFinalizerWithoutADomainGetsAWarning(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
-	made, err := s.Create(t.Context(), s.at(foos, "default"), []byte(fooAt("a", `,"finalizers":["x.io/f","x.io"]`, ``)), metav1.CreateOptions{})
+	made, err := s.Create(t.Context(), s.at(foos, "default"), []byte(fooAt("a", `,"finalizers":["x.io/f","x.io"]`, ``)),
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed, err := s.Patch(t.Context(), s.at(foos, "default", "a"), mergePatch(`{"metadata":{"finalizers":["x.io","plain","orphan"]},"zz":1}`), metav1.PatchOptions{})
+	changed, err := s.Patch(t.Context(), s.at(foos, "default", "a"),
+		mergePatch(`{"metadata":{"finalizers":["x.io","plain","orphan"]},"zz":1}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const why = "to avoid accidental conflicts with other finalizer writers"
-	if diff := cmp.Diff([]string{`metadata.finalizers: "x.io": prefer a domain-qualified finalizer name including a path (/) ` + why}, made.Warnings); diff != "" {
+	if diff := cmp.Diff([]string{
+		`metadata.finalizers: "x.io": prefer a domain-qualified finalizer name including a path (/) ` + why,
+	}, made.Warnings); diff != "" {
 		t.Errorf("creation: %s", diff)
 	}
 	want := []string{`unknown field "zz"`, `metadata.finalizers: "plain": prefer a domain-qualified finalizer name ` + why}
@@ -153,7 +205,8 @@ func TestGenerationCountsChangesOfTheDesiredState(t *testing.T) {
 func TestUpdateOfAMissingObjectCreatesItIfTheKindAllows(t *testing.T) {
 	s := serve(t)
 	lease := s.at("coordination.k8s.io/v1/leases", "default", "l")
-	out, err := s.Update(t.Context(), lease, []byte(`{"metadata":{"name":"l","resourceVersion":"5"},"spec":{}}`), metav1.UpdateOptions{})
+	out, err := s.Update(t.Context(), lease, []byte(`{"metadata":{"name":"l","resourceVersion":"5"},"spec":{}}`),
+		metav1.UpdateOptions{})
 	if err != nil || !out.Created || out.Object.UID() == "" {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -182,8 +235,10 @@ func TestUpdateThatRemovesTheLastFinalizerRemovesTheObject(t *testing.T) {
 	s.create(s.at(foos, "default"), fooAt("a", `,"finalizers":["x.io/f","y.io/g"]`, ``))
 	marked := s.delete(at).Object
 	w := s.watch(s.at(foos), func(o *wire.ListOptions) { o.ResourceVersion = marked.ResourceVersion().String() })
-	_, err := s.Update(t.Context(), at, []byte(fooAt("a", rvOf(marked)+`,"finalizers":["x.io/f","y.io/g","z.io/h"]`, ``)), metav1.UpdateOptions{})
-	want := `422 Invalid Foo.t.example.com "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"z.io/h"}`
+	_, err := s.Update(t.Context(), at, []byte(fooAt("a", rvOf(marked)+`,"finalizers":["x.io/f","y.io/g","z.io/h"]`, ``)),
+		metav1.UpdateOptions{})
+	want := `422 Invalid Foo.t.example.com "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if ` +
+		`the object is being deleted, found new finalizers []string{"z.io/h"}`
 	if diff := cmp.Diff(want, status(err)); diff != "" {
 		t.Error(diff)
 	}
@@ -202,26 +257,36 @@ func TestUpdateThatRemovesTheLastFinalizerRemovesTheObject(t *testing.T) {
 
 func TestScaleShowsAndSetsReplicas(t *testing.T) {
 	s := serve(t)
-	s.create(s.at("apps/v1/deployments", "default"), `{"metadata":{"name":"d"},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	s.create(s.at("apps/v1/deployments", "default"),
+		`{"metadata":{"name":"d"},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
 	at := s.at("apps/v1/deployments", "default", "d", "scale")
 	scale := s.get(at)
-	if scale.Kind() != "Scale" || scale.APIVersion() != "autoscaling/v1" || field(t, scale, "spec", "replicas") != float64(2) || field(t, scale, "status", "selector") != "a=b" {
+	if scale.Kind() != "Scale" || scale.APIVersion() != "autoscaling/v1" || field(t, scale, "spec", "replicas") != float64(2) ||
+		field(t, scale, "status", "selector") != "a=b" {
 		t.Errorf("scale %s", scale.JSON())
 	}
-	out, err := s.Update(t.Context(), at, []byte(`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d","namespace":"default"`+rvOf(scale)+`},"spec":{"replicas":5}}`), metav1.UpdateOptions{})
+	out, err := s.Update(t.Context(), at,
+		[]byte(
+			`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d","namespace":"default"`+rvOf(scale)+
+				`},"spec":{"replicas":5}}`), metav1.UpdateOptions{})
 	if err != nil || field(t, out.Object, "spec", "replicas") != float64(5) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if n := field(t, s.merge(at, `{"spec":{"replicas":0}}`), "spec", "replicas"); n != float64(0) && n != nil {
 		t.Errorf("patched to %v", n)
 	}
-	if o := s.get(s.at("apps/v1/deployments", "default", "d")); field(t, o, "spec", "replicas") != float64(0) || o.Generation() != 3 {
+	if o := s.get(s.at("apps/v1/deployments", "default", "d")); field(t, o, "spec", "replicas") != float64(0) ||
+		o.Generation() != 3 {
 		t.Errorf("the deployment is %s", o.JSON())
 	}
 	for body, want := range map[string]string{
-		`{"metadata":{"name":"d"` + rvOf(scale) + `},"spec":{"replicas":1}}`: `409 Conflict Operation cannot be fulfilled on deployments.apps "d": the object has been modified; please apply your changes to the latest version and try again`,
-		`{"metadata":{"name":"d"},"spec":{"replicas":-1}}`:                   `422 Invalid Scale.autoscaling "d" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0`,
-		`{"metadata":{"name":"x"}}`:                                          `400 BadRequest the name of the object (x) does not match the name on the URL (d)`,
+		`{"metadata":{"name":"d"` + rvOf(scale) +
+			`},"spec":{"replicas":1}}`: `409 Conflict Operation cannot be fulfilled on deployments.apps "d": the object has ` +
+			`been modified; please apply your changes to the latest version and try again`,
+		`{"metadata":{"name":"d"},"spec":{"replicas":-1}}`: `422 Invalid Scale.autoscaling "d" is invalid: ` +
+			`spec.replicas: Invalid value: -1: must be greater than or equal to 0`,
+		`{"metadata":{"name":"x"}}`: `400 BadRequest the name of the object (x) does ` +
+			`not match the name on the URL (d)`,
 	} {
 		_, err := s.Update(t.Context(), at, []byte(body), metav1.UpdateOptions{})
 		if diff := cmp.Diff(want, status(err)); diff != "" {
@@ -230,7 +295,8 @@ func TestScaleShowsAndSetsReplicas(t *testing.T) {
 	}
 	s.create(s.at(crds), definition(""))
 	s.create(s.at(foos, "default"), foo("a", `{"n":3}`))
-	if n := field(t, s.merge(s.at(foos, "default", "a", "scale"), `{"spec":{"replicas":7}}`), "spec", "replicas"); n != float64(7) {
+	if n := field(t, s.merge(s.at(foos, "default", "a", "scale"), `{"spec":{"replicas":7}}`), "spec",
+		"replicas"); n != float64(7) {
 		t.Errorf("a custom resource was scaled to %v", n)
 	}
 }

@@ -21,12 +21,14 @@ const (
 )
 
 func oldEvent(name string) string {
-	return `{"apiVersion":"v1","kind":"Event","metadata":{"name":"` + name + `"},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},` +
+	return `{"apiVersion":"v1","kind":"Event","metadata":{"name":"` + name +
+		`"},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},` +
 		`"reason":"Pulled","message":"m","count":2,"type":"Normal","source":{"component":"kubelet"},"firstTimestamp":"2026-11-20T10:00:00Z"}`
 }
 
 func newEvent(name string) string {
-	return `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"` + name + `"},"regarding":{"kind":"Pod","namespace":"default","name":"p"},` +
+	return `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"` + name +
+		`"},"regarding":{"kind":"Pod","namespace":"default","name":"p"},` +
 		`"eventTime":"2026-11-20T10:00:00.123456Z","reportingController":"c","reportingInstance":"i","action":"a","reason":"Failed","note":"n","type":"Warning"}`
 }
 
@@ -42,21 +44,25 @@ func TestEventsAreTheSameInBothGroups(t *testing.T) {
 	}
 	shown := s.get(s.at(newEvents, "default", "old"))
 	for path, want := range map[string]any{
-		"note": "m", "deprecatedCount": 2.0, "deprecatedFirstTimestamp": "2026-11-20T10:00:00Z", "message": nil, "count": nil, "involvedObject": nil,
+		"note": "m", "deprecatedCount": 2.0, "deprecatedFirstTimestamp": "2026-11-20T10:00:00Z", "message": nil, "count": nil,
+		"involvedObject": nil,
 	} {
 		if got := field(t, shown, path); got != want {
 			t.Errorf("the old event has %s %v, want %v", path, got, want)
 		}
 	}
-	if shown.ResourceVersion() != old.ResourceVersion() || shown.UID() != old.UID() || field(t, shown, "regarding", "name") != "p" {
+	if shown.ResourceVersion() != old.ResourceVersion() || shown.UID() != old.UID() ||
+		field(t, shown, "regarding", "name") != "p" {
 		t.Errorf("the old event is shown as %s", shown.JSON())
 	}
-	if o := s.get(s.at("events", "default", "new")); field(t, o, "message") != "n" || field(t, o, "reportingComponent") != "c" || o.APIVersion() != "v1" {
+	if o := s.get(s.at("events", "default", "new")); field(t, o, "message") != "n" || field(t, o, "reportingComponent") != "c" ||
+		o.APIVersion() != "v1" {
 		t.Errorf("the new event is shown as %s", o.JSON())
 	}
 	s.delete(s.at(newEvents, "default", "old"))
 	for group, w := range watches {
-		if diff := cmp.Diff([]string{"END", "ADDED default/old", "ADDED default/new", "DELETED default/old"}, w.take(4)); diff != "" {
+		if diff := cmp.Diff([]string{"END", "ADDED default/old", "ADDED default/new", "DELETED default/old"},
+			w.take(4)); diff != "" {
 			t.Errorf("watch of %s (-want +got):\n%s", group, diff)
 		}
 	}
@@ -66,7 +72,8 @@ func TestEventsAreTheSameInBothGroups(t *testing.T) {
 	for _, want := range []string{"new", "", "third"} {
 		switch e := w.next(); {
 		case want == "":
-		case field(t, e.Object, "regarding", "name") != "p" || e.Object.Key().Name != want || e.Object.APIVersion() != "events.k8s.io/v1":
+		case field(t, e.Object, "regarding", "name") != "p" || e.Object.Key().Name != want ||
+			e.Object.APIVersion() != "events.k8s.io/v1":
 			t.Errorf("the watch shows %s", e.Object.JSON())
 		}
 	}
@@ -83,13 +90,17 @@ func TestUpdateWithAConvertedObjectChangesNothing(t *testing.T) {
 	s.create(s.at("events", "default"), oldEvent("old"))
 	s.create(s.at(newEvents, "default"), newEvent("new"))
 	metrics := `[` + // the old version has the CPU apart, and puts it last
-		`{"type":"ContainerResource","containerResource":{"name":"memory","container":"c","target":{"type":"AverageValue","averageValue":"1Gi"}}},` +
-		`{"type":"Pods","pods":{"metric":{"name":"rps","selector":{"matchLabels":{"a":"b"}}},"target":{"type":"AverageValue","averageValue":"1k"}}},` +
-		`{"type":"Object","object":{"describedObject":{"kind":"Service","name":"s"},"metric":{"name":"hits"},"target":{"type":"Value","value":"10"}}},` +
+		`{"type":"ContainerResource","containerResource":{"name":"memory","container":"c","target":{"type":"AverageValue",` +
+		`"averageValue":"1Gi"}}},` +
+		`{"type":"Pods","pods":{"metric":{"name":"rps","selector":{"matchLabels":{"a":"b"}}},"target":{"type":"AverageValue",` +
+		`"averageValue":"1k"}}},` +
+		`{"type":"Object","object":{"describedObject":{"kind":"Service","name":"s"},"metric":{"name":"hits"},` +
+		`"target":{"type":"Value","value":"10"}}},` +
 		`{"type":"External","external":{"metric":{"name":"queue"},"target":{"type":"AverageValue","averageValue":"5"}}},` +
 		`{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}}]`
-	s.create(s.at(newScaler, "default"), `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","annotations":{"mine":"x"}},`+
-		`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3,"metrics":`+metrics+`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":7}}}}`)
+	s.create(s.at(newScaler, "default"),
+		`{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","annotations":{"mine":"x"}},`+
+			`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3,"metrics":`+metrics+`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":7}}}}`)
 	for resource, name := range map[string]string{"events": "new", newEvents: "new", oldScaler: "h"} {
 		before := s.get(s.at(resource, "default", name))
 		after := s.update(s.at(resource, "default", name), string(before.JSON()))
@@ -101,7 +112,8 @@ func TestUpdateWithAConvertedObjectChangesNothing(t *testing.T) {
 
 func TestAutoscalingV1IsStoredAsV2(t *testing.T) {
 	s := serve(t)
-	created := s.create(s.at(oldScaler, "default"), `{"metadata":{"name":"h"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`)
+	created := s.create(s.at(oldScaler, "default"),
+		`{"metadata":{"name":"h"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`)
 	if field(t, created, "spec", "targetCPUUtilizationPercentage") != 80.0 {
 		t.Errorf("created %s, want the usual utilization", created.JSON())
 	}
@@ -109,7 +121,8 @@ func TestAutoscalingV1IsStoredAsV2(t *testing.T) {
 	s.merge(s.at(newScaler, "default", "h"), `{"spec":{"metrics":[`+memory+`],"behavior":{"scaleUp":{"selectPolicy":"Min"}}}}`)
 	old := s.get(s.at(oldScaler, "default", "h"))
 	notes, _ := field(t, old, "metadata", "annotations").(map[string]any)
-	if notes["autoscaling.alpha.kubernetes.io/metrics"] != `[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"1Gi"}}]` {
+	if notes["autoscaling.alpha.kubernetes.io/metrics"] !=
+		`[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"1Gi"}}]` {
 		t.Errorf("annotations %v", notes)
 	}
 	// An update through the old version keeps what it cannot say.
@@ -149,15 +162,31 @@ func TestAutoscalingV1KnowsTheFormsOfUpstream(t *testing.T) {
 		contained []string // in the v2 object
 	}{
 		{"CPU twice", notes{metrics: "[" + cpu + "]"}, "60", nil, 50, "cpu 50% cpu 60%", nil},
-		{"CPU and memory", notes{metrics: "[" + cpu + "," + memory + "]"}, "60", notes{metrics: "[" + memory + "]"}, 50, "cpu 50% memory 10Mi cpu 60%", nil},
+		{
+			"CPU and memory",
+			notes{metrics: "[" + cpu + "," + memory + "]"},
+			"60",
+			notes{metrics: "[" + memory + "]"},
+			50,
+			"cpu 50% memory 10Mi cpu 60%", nil,
+		},
 		{"memory", notes{metrics: "[" + memory + "]"}, "60", notes{metrics: "[" + memory + "]"}, 60, "memory 10Mi cpu 60%", nil},
 		{"malformed", notes{metrics: `[{"type":5}]`}, "null", nil, 80, "cpu 80%", nil},
 		{"empty behavior", notes{behavior: "{}"}, "60", nil, 60, "cpu 60%", nil},
-		{"behavior in any case", notes{behavior: `{"scaledown":{"policies":[{"type":"Pods","value":1,"periodSeconds":5}]}}`}, "60", notes{
-			behavior: `{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":15},` +
-				`{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null},"ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max",` +
-				`"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":5}],"Tolerance":null}}`,
-		}, 60, "cpu 60%", []string{`"scaleDown":{"policies":[{"periodSeconds":5,"type":"Pods","value":1}]`}},
+		{
+			"behavior in any case",
+			notes{behavior: `{"scaledown":{"policies":[{"type":"Pods","value":1,"periodSeconds":5}]}}`},
+			"60",
+			notes{
+				behavior: `{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","Policies":[{"Type":"Pods",` +
+					`"Value":4,"PeriodSeconds":15},` +
+					`{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null},` +
+					`"ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max",` +
+					`"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":5}],"Tolerance":null}}`,
+			},
+			60, "cpu 60%",
+			[]string{`"scaleDown":{"policies":[{"periodSeconds":5,"type":"Pods","value":1}]`},
+		},
 		{"status", notes{current: "[" + use + "]"}, "60", nil, 60, "cpu 60%", []string{`"currentMetrics":null`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -167,7 +196,8 @@ func TestAutoscalingV1KnowsTheFormsOfUpstream(t *testing.T) {
 				t.Fatal(err)
 			}
 			created := s.create(s.at(oldScaler, "default"), fmt.Sprintf(`{"metadata":{"name":"h","annotations":%s},`+
-				`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"D","name":"d"},"maxReplicas":3,"targetCPUUtilizationPercentage":%s}}`, text, c.cpu))
+				`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"D","name":"d"},"maxReplicas":3,`+
+				`"targetCPUUtilizationPercentage":%s}}`, text, c.cpu))
 			shown := notes{}
 			annotations, _ := field(t, created, "metadata", "annotations").(map[string]any)
 			for name, note := range annotations {
@@ -176,7 +206,8 @@ func TestAutoscalingV1KnowsTheFormsOfUpstream(t *testing.T) {
 			if c.shown == nil {
 				c.shown = notes{}
 			}
-			if diff := cmp.Diff(c.shown, shown); diff != "" || field(t, created, "spec", "targetCPUUtilizationPercentage") != c.shownCPU {
+			if diff := cmp.Diff(c.shown, shown); diff != "" ||
+				field(t, created, "spec", "targetCPUUtilizationPercentage") != c.shownCPU {
 				t.Errorf("annotations: -want +got:\n%s\nobject %s", diff, created.JSON())
 			}
 			stored := s.get(s.at(newScaler, "default", "h"))
@@ -209,8 +240,10 @@ func TestAutoscalingV1KnowsTheFormsOfUpstream(t *testing.T) {
 func TestTheGenerationOfAConvertedAutoscalerCountsItsAnnotations(t *testing.T) {
 	s := serve(t)
 	at := s.at(oldScaler, "default", "h")
-	s.create(s.at(oldScaler, "default"), `{"metadata":{"name":"h"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"D","name":"d"},"maxReplicas":3}}`)
-	const memory = `{"metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Resource\",\"resource\":{\"name\":\"memory\",\"targetAverageValue\":\"%s\"}}]"}}}`
+	s.create(s.at(oldScaler, "default"),
+		`{"metadata":{"name":"h"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"D","name":"d"},"maxReplicas":3}}`)
+	const memory = `{"metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Resource\",` +
+		`\"resource\":{\"name\":\"memory\",\"targetAverageValue\":\"%s\"}}]"}}}`
 	if got := s.merge(at, fmt.Sprintf(memory, "1Gi")); got.Generation() != 2 {
 		t.Errorf("generation %d of %s, want 2", got.Generation(), got.JSON())
 	}
@@ -228,7 +261,8 @@ func TestConvertedObjectMustBeValidInItsStoredForm(t *testing.T) {
 		"metric without a source": `{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Resource\"}]"}`,
 	} {
 		_, err := s.Create(t.Context(), s.at(oldScaler, "default"), fmt.Appendf(nil,
-			`{"metadata":{"name":"h","annotations":%s},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`, body), metav1.CreateOptions{})
+			`{"metadata":{"name":"h","annotations":%s},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment",`+
+				`"name":"d"},"maxReplicas":3}}`, body), metav1.CreateOptions{})
 		if wire.StatusOf(err).Code != 422 {
 			t.Errorf("%s: %v, want 422", name, err)
 		}
@@ -237,13 +271,16 @@ func TestConvertedObjectMustBeValidInItsStoredForm(t *testing.T) {
 		"no eventTime":    `{"metadata":{"name":"e"},"regarding":{"namespace":"default"},"type":"Normal"}`,
 		"other namespace": `{"metadata":{"name":"e"},"regarding":{"namespace":"other"},"type":"Normal"}`,
 	} {
-		if _, err := s.Create(t.Context(), s.at(newEvents, "default"), []byte(body), metav1.CreateOptions{}); wire.StatusOf(err).Code != 422 {
+		if _, err := s.Create(t.Context(), s.at(newEvents, "default"), []byte(body),
+			metav1.CreateOptions{}); wire.StatusOf(err).Code != 422 {
 			t.Errorf("%s: %v, want 422", name, err)
 		}
 	}
 	s.create(s.at(newEvents, "default"), newEvent("e"))
-	_, err := s.Update(t.Context(), s.at(newEvents, "default", "e"), []byte(newEvent("e")[:len(newEvent("e"))-1]+`,"action":"other"}`), metav1.UpdateOptions{})
-	if got := status(err); got != `422 Invalid Event.events.k8s.io "e" is invalid: action: Invalid value: "other": field is immutable` {
+	_, err := s.Update(t.Context(), s.at(newEvents, "default", "e"),
+		[]byte(newEvent("e")[:len(newEvent("e"))-1]+`,"action":"other"}`), metav1.UpdateOptions{})
+	if got := status(
+		err); got != `422 Invalid Event.events.k8s.io "e" is invalid: action: Invalid value: "other": field is immutable` {
 		t.Errorf("a changed event: %s", got)
 	}
 }

@@ -58,15 +58,30 @@ func TestRefusedWritesHaveTheWarningsUpToTheRefusal(t *testing.T) {
 		code int32
 		want []string
 	}{
-		{"an invalid object", func() (wire.Written, error) { return create("pods", podWith(`"name":"No"`)) }, 422, []string{unknownWarning}},
-		{"invalid metadata", func() (wire.Written, error) { return create("pods", podWith(`"name":"b","labels":{"a":"not valid"}`)) }, 422, []string{unknownWarning}},
-		{"an object that exists", func() (wire.Written, error) { return create("pods", podWith(`"name":"a"`)) }, 409, []string{unknownWarning, hiddenWarning}},
-		{"no name", func() (wire.Written, error) { return create("configmaps", `{"metadata":{"Name":"x"}}`) }, 422, []string{`unknown field "metadata.Name"`}},
+		{
+			"an invalid object", func() (wire.Written, error) { return create("pods", podWith(`"name":"No"`)) }, 422,
+			[]string{unknownWarning},
+		},
+		{
+			"invalid metadata",
+			func() (wire.Written, error) { return create("pods", podWith(`"name":"b","labels":{"a":"not valid"}`)) }, 422,
+			[]string{unknownWarning},
+		},
+		{
+			"an object that exists", func() (wire.Written, error) { return create("pods", podWith(`"name":"a"`)) }, 409,
+			[]string{unknownWarning, hiddenWarning},
+		},
+		{
+			"no name", func() (wire.Written, error) { return create("configmaps", `{"metadata":{"Name":"x"}}`) }, 422,
+			[]string{`unknown field "metadata.Name"`},
+		},
 		{"an update with another version", func() (wire.Written, error) {
-			return s.Update(t.Context(), s.at("configmaps", "default", "a"), []byte(`{"metadata":{"name":"a","resourceVersion":"1"},"zz":1}`), metav1.UpdateOptions{})
+			return s.Update(t.Context(), s.at("configmaps", "default", "a"),
+				[]byte(`{"metadata":{"name":"a","resourceVersion":"1"},"zz":1}`), metav1.UpdateOptions{})
 		}, 409, []string{unknownWarning}},
 		{"an invalid patch", func() (wire.Written, error) {
-			return s.Patch(t.Context(), s.at("configmaps", "default", "a"), mergePatch(`{"metadata":{"labels":{"a":"not valid"}},"zz":1}`), metav1.PatchOptions{})
+			return s.Patch(t.Context(), s.at("configmaps", "default", "a"),
+				mergePatch(`{"metadata":{"labels":{"a":"not valid"}},"zz":1}`), metav1.PatchOptions{})
 		}, 422, []string{unknownWarning}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -91,7 +106,8 @@ func TestRulesThatUnchangedPartsBreakAreWarnings(t *testing.T) {
 	s.create(s.at(crds), definition(""))
 	s.create(s.at(foos, "default"), foo("a", `{"a":"1","n":9}`))
 	const rule = `,"x-kubernetes-validations":[{"rule":"self < 5","message":"too many"}]`
-	if _, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com"), mergePatch(ruled(rule)), metav1.PatchOptions{}); err != nil {
+	if _, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com"), mergePatch(ruled(rule)),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	patch := func(subresource, body string) (wire.Written, error) {

@@ -72,7 +72,8 @@ func (r *Reader) watch(ctx context.Context, of watching) (_ wire.Watch, err erro
 	if t.Resource.Readings != nil {
 		w.sel.Read = cached.Read // an edit of the definition is seen at once
 	}
-	if !t.Resource.Converts() && (t.Resource.Conversion != nil || t.Resource.Custom || t.Resource.Version != t.Resource.StorageVersion) {
+	if !t.Resource.Converts() &&
+		(t.Resource.Conversion != nil || t.Resource.Custom || t.Resource.Version != t.Resource.StorageVersion) {
 		w.sel.Form = &watchcache.Form{APIVersion: t.Resource.APIVersion(), Convert: t.Resource.Show}
 	}
 	if w.sel.Shard, err = shardOf(o); err != nil {
@@ -231,7 +232,9 @@ func (w *watch) outdated() bool { return w.byField && w.cached.SelectsFrom() != 
 
 // expired is the error of a watch that would go on from before such an edit.
 func (w *watch) expired(from kube.ResourceVersion) error {
-	return &kube.ExpiredError{Requested: from, Oldest: w.cached.SelectsFrom(), Reason: kube.ReasonDefinition, Kind: kube.ExpiredWatch}
+	return &kube.ExpiredError{
+		Requested: from, Oldest: w.cached.SelectsFrom(), Reason: kube.ReasonDefinition, Kind: kube.ExpiredWatch,
+	}
 }
 
 // state returns the next part of the initial state. It walks the tree again from

@@ -29,10 +29,23 @@ func TestWatchStarts(t *testing.T) {
 	}{
 		{"plain", nil, "", nil, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
 		{"any", rvText("0"), "", nil, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
-		{"streamed list", nil, wire.MatchNotOlderThan, &yes, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
-		{"streamed list, not older", func(first, _ kube.ResourceVersion) string { return first.String() }, wire.MatchNotOlderThan, &yes, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
-		{"after the first", func(first, _ kube.ResourceVersion) string { return first.String() }, "", nil, []string{"ADDED default/b", "ADDED default/c"}},
-		{"after the last", func(_, last kube.ResourceVersion) string { return last.String() }, "", nil, []string{"ADDED default/c"}},
+		{
+			"streamed list", nil, wire.MatchNotOlderThan, &yes,
+			[]string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"},
+		},
+		{
+			"streamed list, not older", func(first, _ kube.ResourceVersion) string { return first.String() },
+			wire.MatchNotOlderThan, &yes,
+			[]string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"},
+		},
+		{
+			"after the first", func(first, _ kube.ResourceVersion) string { return first.String() }, "", nil,
+			[]string{"ADDED default/b", "ADDED default/c"},
+		},
+		{
+			"after the last", func(_, last kube.ResourceVersion) string { return last.String() }, "", nil,
+			[]string{"ADDED default/c"},
+		},
 		{"from now", nil, wire.MatchNotOlderThan, &no, []string{"ADDED default/c"}},
 		{"from the cache", rvText("0"), wire.MatchNotOlderThan, &no, []string{"ADDED default/c"}},
 		{"from the beginning of time", rvText("1"), "", nil, []string{"ADDED default/a", "ADDED default/b", "ADDED default/c"}},
@@ -102,7 +115,8 @@ func TestObjectsThatEnterOrLeaveTheSelectorAreAddedOrDeleted(t *testing.T) {
 		t.Error(diff)
 	}
 	e := w.next()
-	if e.Type != kube.Deleted || e.Object.Labels()["x"] != "1" || e.ResourceVersion != left.ResourceVersion() || e.Object.ResourceVersion() != left.ResourceVersion() {
+	if e.Type != kube.Deleted || e.Object.Labels()["x"] != "1" || e.ResourceVersion != left.ResourceVersion() ||
+		e.Object.ResourceVersion() != left.ResourceVersion() {
 		t.Errorf("when it left: %s", e.Object.JSON())
 	}
 	if diff := cmp.Diff([]string{"ADDED default/f", "MODIFIED default/f", "DELETED default/f"}, w.take(3)); diff != "" {
@@ -174,7 +188,8 @@ func TestAWatchAboveTheNewestVersionIsOfAnotherHistory(t *testing.T) {
 			t.Errorf("with the state, after %v: %v", time.Since(began), err)
 		}
 		current := s.create(cms, configMap("a")).ResourceVersion()
-		other := s.create(s.at("secrets", "default"), `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"b"}}`).ResourceVersion()
+		other := s.create(s.at("secrets", "default"),
+			`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"b"}}`).ResourceVersion()
 		for _, initial := range []*bool{nil, &no} {
 			for _, ahead := range []kube.ResourceVersion{other + 1, 9999999999} {
 				began = time.Now()

@@ -203,7 +203,8 @@ func TestListsAtOnceShareWhatUpstreamIsAsked(t *testing.T) {
 					}
 					readers.Wait()
 					if got := r.upstream() - before; got > c.most {
-						t.Errorf("upstream got %d requests for 20 lists, want at most %d: %v", got, c.most, r.world.Requests()[before:])
+						t.Errorf("upstream got %d requests for 20 lists, want at most %d: %v",
+							got, c.most, r.world.Requests()[before:])
 					}
 					world.Tick() // something else changes
 				}

@@ -38,7 +38,9 @@ func fill(b *testing.B, cfg *rest.Config, n int) {
 	for w := range 32 {
 		wg.Go(func() {
 			for i := w; i < n; i += 32 {
-				o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%06d", i)}, Data: map[string]string{"v": text}}
+				o := &corev1.ConfigMap{
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%06d", i)}, Data: map[string]string{"v": text},
+				}
 				if _, err := c.CoreV1().ConfigMaps(namespace).Create(b.Context(), o, metav1.CreateOptions{}); err != nil {
 					b.Error(err)
 					return

@@ -82,7 +82,8 @@ var errIdle = errors.New("nobody reads the resource")
 
 func newCollection(r *Relay, resource *kinds.Resource) *collection {
 	c := &collection{
-		relay: r, resource: resource, name: name(resource), ready: make(chan struct{}), gone: make(chan struct{}), stop: make(chan struct{}), texts: texts.New(),
+		relay: r, resource: resource, name: name(resource), ready: make(chan struct{}), gone: make(chan struct{}),
+		stop: make(chan struct{}), texts: texts.New(),
 		logger: r.logger.With(slog.String("resource", name(resource))),
 	}
 	c.fresh = newFreshness(c)
@@ -152,7 +153,8 @@ func (c *collection) run(ctx context.Context) error {
 	// list at once: the relay is one, and seldom lists.
 	reads := informer.New(
 		informer.Decoded(c.relay.cfg.Upstream, c.resource.GVR(), decoder(c.resource.Fields, c.texts)),
-		informer.Logger(c.logger), informer.OnError(c.incident), informer.Backoff(retryLeast, retryMost), informer.NoStreamingLists(),
+		informer.Logger(c.logger), informer.OnError(c.incident), informer.Backoff(retryLeast, retryMost),
+		informer.NoStreamingLists(),
 		informer.Metrics(c.recorded),
 	)
 	reads.Mirror(func(u informer.Update[*item]) {

@@ -29,9 +29,10 @@ func TestUpstreamCompressesOnlyWhenAsked(t *testing.T) {
 			}))
 			t.Cleanup(front.Close)
 			// client-go heeds DisableCompression with TLS only.
-			openRelay(t, &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, "", func(c *relay.Config) {
-				c.Compress, c.Resources = compress, []string{"configmaps"}
-			})
+			openRelay(t, &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, "",
+				func(c *relay.Config) {
+					c.Compress, c.Resources = compress, []string{"configmaps"}
+				})
 			if lists.Load() == 0 || (compressed.Load() > 0) != compress {
 				t.Errorf("%d of %d lists may be compressed, want that: %v", compressed.Load(), lists.Load(), compress)
 			}

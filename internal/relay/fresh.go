@@ -286,7 +286,8 @@ func (c *collection) compare(ctx context.Context, h *history) (kube.ResourceVers
 	limited, stop := context.WithTimeout(ctx, deliverWithin)
 	defer stop()
 	for !known && !seen.prove(h) {
-		if _, has := h.has(seen.through); has || h.log.Wait(limited, max(h.log.Reached()+1, min(seen.last, seen.through))) != nil {
+		if _, has := h.has(seen.through); has ||
+			h.log.Wait(limited, max(h.log.Reached()+1, min(seen.last, seen.through))) != nil {
 			break
 		}
 	}
@@ -389,7 +390,10 @@ func (f *freshness) end() {
 // unreachable is the error for a reader who wants the most recent state, when upstream does not
 // say what it is.
 func unreachable(err error) error {
-	e := wire.Unavailable(fmt.Sprintf("the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for the last known state", err), time.Second)
+	e := wire.Unavailable(
+		fmt.Sprintf(
+			"the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for "+
+				"the last known state", err), time.Second)
 	e.Cause = &awayError{err}
 	return e
 }

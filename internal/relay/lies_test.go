@@ -99,7 +99,9 @@ func playLies(t *testing.T, seed uint64) {
 		change(some, world, rng, false)
 		end()
 		if rng.IntN(2) == 0 {
-			world.Rewind(listwatchtest.Rewind{Back: 1 + rng.IntN(30), Beyond: rng.IntN(2) * rng.IntN(50), Refused: 1 + rng.IntN(4)})
+			world.Rewind(listwatchtest.Rewind{
+				Back: 1 + rng.IntN(30), Beyond: rng.IntN(2) * rng.IntN(50), Refused: 1 + rng.IntN(4),
+			})
 		}
 	}
 	world.Heal()

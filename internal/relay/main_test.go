@@ -45,7 +45,9 @@ func passTo(t testing.TB, upstream *rest.Config) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: client.Transport, FlushInterval: -1}
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: client.Transport, FlushInterval: -1,
+	}
 }
 
 // anybody lets everybody in.

@@ -37,20 +37,27 @@ func newMetrics(r *Relay) *metrics {
 		return prometheus.NewDesc("gapless_relay_"+name, help, []string{"resource"}, nil)
 	}
 	return &metrics{
-		relay:     r,
-		upstream:  vec("upstream_progress_requests_total", "Requests to upstream for readers of the most recent state: progress, compare, watch; and one for readers of tables: table.", "resource", "request"),
+		relay: r,
+		upstream: vec("upstream_progress_requests_total",
+			"Requests to upstream for readers of the most recent state: progress, compare, watch; and one for "+
+				"readers of tables: table.", "resource", "request"),
 		incidents: vec("upstream_incidents_total", "What went wrong while upstream was read.", "resource", "kind"),
-		failed:    vec("mirror_failures_total", "Times that a resource could no longer be mirrored and was passed through.", "resource"),
-		rewrites:  vec("upstream_rewrites_total", "Times that upstream's history was another one, so that readers got 410.", "resource"),
-		lists:     vec("lists_served_total", "Lists that upstream did not have to serve.", "resource"),
-		resumed:   vec("watches_resumed_total", "Watches that continued from a resourceVersion without a list.", "resource"),
-		expired:   vec("watches_expired_total", "Watches that got 410, by the reason.", "resource", "reason"),
-		passed:    vec("lists_passed_total", "Lists of the most recent state that upstream served, because it was not known in time whether the mirror is up to date.", "resource"),
-		reached:   desc("resource_version", "The resourceVersion of upstream up to which a resource is mirrored."),
-		objects:   desc("objects", "Objects of a mirrored resource."),
-		read:      prometheus.NewDesc("gapless_relay_upstream_reads_total", "Lists and watches of upstream since a resource is mirrored.", []string{"resource", "verb"}, nil),
-		contact:   desc("upstream_last_contact_seconds", "How long ago upstream last answered about a mirrored resource."),
-		readers:   desc("readers", "Lists and watches of a mirrored resource that are open."),
+		failed: vec("mirror_failures_total",
+			"Times that a resource could no longer be mirrored and was passed through.", "resource"),
+		rewrites: vec("upstream_rewrites_total",
+			"Times that upstream's history was another one, so that readers got 410.", "resource"),
+		lists:   vec("lists_served_total", "Lists that upstream did not have to serve.", "resource"),
+		resumed: vec("watches_resumed_total", "Watches that continued from a resourceVersion without a list.", "resource"),
+		expired: vec("watches_expired_total", "Watches that got 410, by the reason.", "resource", "reason"),
+		passed: vec("lists_passed_total",
+			"Lists of the most recent state that upstream served, because it was not known in time whether the "+
+				"mirror is up to date.", "resource"),
+		reached: desc("resource_version", "The resourceVersion of upstream up to which a resource is mirrored."),
+		objects: desc("objects", "Objects of a mirrored resource."),
+		read: prometheus.NewDesc("gapless_relay_upstream_reads_total",
+			"Lists and watches of upstream since a resource is mirrored.", []string{"resource", "verb"}, nil),
+		contact: desc("upstream_last_contact_seconds", "How long ago upstream last answered about a mirrored resource."),
+		readers: desc("readers", "Lists and watches of a mirrored resource that are open."),
 	}
 }
 

@@ -58,7 +58,8 @@ func (s scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/apis":
 		_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 	case "/api/v1":
-		_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"things","singularName":"thing","namespaced":true,"kind":"Thing","verbs":["get","list","watch"]}]}`)
+		_, _ = io.WriteString(w,
+			`{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"things","singularName":"thing","namespaced":true,"kind":"Thing","verbs":["get","list","watch"]}]}`)
 	default:
 		s.Server.ServeHTTP(w, r)
 	}
@@ -296,7 +297,9 @@ func (m *mover) passed(ctx context.Context, of *apiserver.FallbackError) error {
 
 // view is upstream without faults.
 func (m *mover) view() *listwatchtest.View {
-	return &listwatchtest.View{Server: m.world.Server, Fail: func(listwatchtest.Request) listwatchtest.Fault { return listwatchtest.Fault{} }}
+	return &listwatchtest.View{
+		Server: m.world.Server, Fail: func(listwatchtest.Request) listwatchtest.Fault { return listwatchtest.Fault{} },
+	}
 }
 
 // upstream reads from upstream, which answers without faults.
@@ -408,7 +411,10 @@ func playMovers(t *testing.T, seed uint64) {
 		for _, status := range status {
 			holes += int(status.Lists)
 		}
-		t.Logf("seed %d: rate %.2f, %d changes, %d lists of clients (%d of the most recent state), %d passed on, %d of the relay, %d requests", seed, rate, world.RV()-1000, lists, fresh, world.passed.Load(), holes, len(world.Requests()))
+		t.Logf(
+			"seed %d: rate %.2f, %d changes, %d lists of clients (%d of the most recent state), %d passed on, %d of "+
+				"the relay, %d requests", seed, rate, world.RV()-1000, lists, fresh, world.passed.Load(), holes,
+			len(world.Requests()))
 	}
 }
 

@@ -129,7 +129,9 @@ func (c *collection) probe(ctx context.Context, h *history) {
 	defer cancel()
 	c.asks("watch")
 	last, timeout := h.log.Reached(), int64(probeSeconds)
-	w, err := c.relay.metadata.Watch(ctx, c.of(), metav1.ListOptions{ResourceVersion: last.String(), AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
+	w, err := c.relay.metadata.Watch(ctx, c.of(), metav1.ListOptions{
+		ResourceVersion: last.String(), AllowWatchBookmarks: true, TimeoutSeconds: &timeout,
+	})
 	if err != nil {
 		return // the mirror's own watch says what is wrong
 	}
@@ -186,7 +188,9 @@ func (c *collection) versions(ctx context.Context) (*seen, error) {
 			if err != nil {
 				return err
 			}
-			s.versions[wire.Key{Namespace: strings.Clone(of.Namespace), Name: strings.Clone(of.Name)}] = version{of.UID, strings.Clone(of.ResourceVersion)}
+			s.versions[wire.Key{Namespace: strings.Clone(of.Namespace), Name: strings.Clone(of.Name)}] = version{
+				of.UID, strings.Clone(of.ResourceVersion),
+			}
 			if rv, err := kube.ParseResourceVersion(of.ResourceVersion); err == nil {
 				s.last = max(s.last, rv)
 			}

@@ -16,7 +16,8 @@ import (
 // elsewhere changes something that is not mirrored, and returns the resourceVersion.
 func elsewhere(t testing.TB, c *kubernetes.Clientset, i int) string {
 	t.Helper()
-	o, err := c.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("other-", i)}}, metav1.CreateOptions{})
+	o, err := c.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("other-", i)}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,9 @@ func (c *collection) lost(ctx context.Context, h *history, ahead *kube.TooLargeR
 	if err != nil || reached {
 		return ahead
 	}
-	return &kube.ExpiredError{Requested: ahead.Requested, Oldest: h.log.Reached(), Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
+	return &kube.ExpiredError{
+		Requested: ahead.Requested, Oldest: h.log.Reached(), Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch,
+	}
 }
 
 // token replaces the resourceVersion of a continue token by its position.

@@ -32,7 +32,8 @@ func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	answer := httptest.NewRecorder()
 	answer.Header().Set("Content-Type", "application/json")
 	answer.WriteHeader(http.StatusForbidden)
-	_, _ = answer.WriteString(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`) // it is in memory
+	// it is in memory
+	_, _ = answer.WriteString(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`)
 	return answer.Result(), nil
 }
 

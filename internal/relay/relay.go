@@ -127,7 +127,8 @@ func New(cfg Config) (*Relay, error) {
 		cfg: cfg, logger: cfg.Logger, mirror: cfg.Mirror, source: stored.NewMirror(cfg.Mirror.Store(), cfg.Mirror),
 		upstream: upstream, metadata: upstream.As(client.Form{Metadata: true, Protobuf: true}),
 		live: kinds.NewLive(kinds.NewCatalog()), builtin: builtin.Catalog(),
-		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), asked: make(chan struct{}), look: make(chan struct{}, 1),
+		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), asked: make(chan struct{}),
+		look:        make(chan struct{}, 1),
 		collections: map[kinds.GroupVersionResource]*collection{}, doubts: map[kinds.GroupVersionResource]time.Time{},
 		replaced: map[kinds.GroupVersionResource]chan struct{}{}, contacts: map[string]time.Time{},
 	}
@@ -355,9 +356,11 @@ func (r *Relay) run(ctx context.Context, c *collection) {
 		return
 	case isUnfit:
 		pause = tryAgainLater
-		c.logger.WarnContext(ctx, "the resource cannot be mirrored: it is passed through", slog.Any("error", unfit), slog.Duration("again_after", pause))
+		c.logger.WarnContext(ctx, "the resource cannot be mirrored: it is passed through", slog.Any("error", unfit),
+			slog.Duration("again_after", pause))
 	default:
-		c.logger.ErrorContext(ctx, "the mirror of the resource failed: it is passed through", slog.Any("error", err), slog.Duration("again_after", pause))
+		c.logger.ErrorContext(ctx, "the mirror of the resource failed: it is passed through", slog.Any("error", err),
+			slog.Duration("again_after", pause))
 	}
 	r.metrics.failed.WithLabelValues(c.name).Inc()
 	c.mu.Lock()
@@ -422,7 +425,8 @@ func (r *Relay) enter(ctx context.Context, resource *kinds.Resource) (visit, err
 			return visit{}, context.Cause(ctx)
 		}
 		if limited.Err() != nil || v.collection.failed(nil) != nil {
-			return visit{}, wire.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", v.collection.name, err), time.Second)
+			return visit{}, wire.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", v.collection.name, err),
+				time.Second)
 		}
 		select { // it ended because nobody read it: the next one begins
 		case <-v.collection.gone:

@@ -25,7 +25,9 @@ func put(t testing.TB, c *kubernetes.Clientset, name, value string) *corev1.Conf
 	maps := c.CoreV1().ConfigMaps(namespace)
 	o, err := maps.Get(t.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		o, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"v": value}}, metav1.CreateOptions{})
+		o, err = maps.Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"v": value}},
+			metav1.CreateOptions{})
 	} else if err == nil {
 		o.Data = map[string]string{"v": value}
 		o, err = maps.Update(t.Context(), o, metav1.UpdateOptions{})
@@ -243,10 +245,14 @@ func TestAReaderSeesTheDifferenceAfterUpstreamExpired(t *testing.T) {
 	if e := events(t, follow(t, relayed, inside.ResourceVersion), 1)[0]; e[:9] != "ERROR 410" {
 		t.Errorf("a watch from inside the hole: %q, want 410", e)
 	}
-	if _, err := relayed.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{ResourceVersion: inside.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact}); !apierrors.IsResourceExpired(err) {
+	if _, err := relayed.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{
+		ResourceVersion: inside.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+	}); !apierrors.IsResourceExpired(err) {
 		t.Errorf("an exact list inside the hole: %v, want 410", err)
 	}
-	if got, _ := list(t, relayed, metav1.ListOptions{ResourceVersion: rv, ResourceVersionMatch: metav1.ResourceVersionMatchExact}); !maps.Equal(got, before) {
+	if got, _ := list(t, relayed, metav1.ListOptions{
+		ResourceVersion: rv, ResourceVersionMatch: metav1.ResourceVersionMatchExact,
+	}); !maps.Equal(got, before) {
 		t.Errorf("the state before the hole is %v, want %v", got, before)
 	}
 }

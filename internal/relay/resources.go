@@ -28,7 +28,9 @@ func (r *Relay) learn(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		r.logger.WarnContext(ctx, "the discovery of some resources failed: they are passed through, if they were not known before", slog.Any("error", err))
+		r.logger.WarnContext(ctx,
+			"the discovery of some resources failed: they are passed through, if they were not known before",
+			slog.Any("error", err))
 	}
 	r.learning.Lock()
 	defer r.learning.Unlock()
@@ -66,7 +68,8 @@ func (r *Relay) mirrored(known *kinds.Catalog, of client.Resource) *kinds.Resour
 		return was
 	}
 	resource := &kinds.Resource{
-		Group: of.Group, Version: of.Version, Plural: of.Resource, Singular: of.Singular, Kind: of.Kind, ListKind: of.Kind + "List",
+		Group: of.Group, Version: of.Version, Plural: of.Resource, Singular: of.Singular, Kind: of.Kind,
+		ListKind:   of.Kind + "List",
 		Namespaced: of.Namespaced, Verbs: []string{"list", "watch"}, StorageVersion: of.Version, Custom: true,
 		Table: kinds.Table{Columns: kinds.DefaultColumns("date"), Row: kinds.DefaultRow},
 	}

@@ -51,7 +51,8 @@ func (s starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/readyz":
 		answer(http.StatusOK, "ok")
 	case path == "/api/v1" && s.unnamed.Load():
-		answer(http.StatusOK, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"others","singularName":"other","namespaced":true,"kind":"Other","verbs":["get"]}]}`)
+		answer(http.StatusOK,
+			`{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"others","singularName":"other","namespaced":true,"kind":"Other","verbs":["get"]}]}`)
 	default:
 		s.scripted.ServeHTTP(w, r)
 	}
@@ -120,13 +121,19 @@ func TestAMirrorEndsOnlyWhenAReadyUpstreamAnswers404(t *testing.T) {
 		long time.Duration
 	}{
 		{"discovery lacks it", func(s starting, on bool) { s.unnamed.Store(on) }, 10 * time.Minute},
-		{"it is 404 and upstream not ready", func(s starting, on bool) { s.unserved.Store(on); s.unready.Store(on) }, 10 * time.Minute},
+		{
+			"it is 404 and upstream not ready", func(s starting, on bool) { s.unserved.Store(on); s.unready.Store(on) },
+			10 * time.Minute,
+		},
 		{"discovery lacks it, 404, not ready", func(s starting, on bool) {
 			s.unnamed.Store(on)
 			s.unserved.Store(on)
 			s.unready.Store(on)
 		}, 10 * time.Minute},
-		{"it is 404 and upstream does not say whether it is ready", func(s starting, on bool) { s.unserved.Store(on); s.silent.Store(on) }, 20 * time.Second},
+		{
+			"it is 404 and upstream does not say whether it is ready",
+			func(s starting, on bool) { s.unserved.Store(on); s.silent.Store(on) }, 20 * time.Second,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -329,7 +336,8 @@ func TestTheReplacedRangeIsRememberedOverARestart(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("a reader of the lost history got nothing")
 	}
-	if status, is := e.Object.(*metav1.Status); !is || status.Code != http.StatusGone || !strings.Contains(status.Message, "too old") ||
+	if status, is := e.Object.(*metav1.Status); !is || status.Code != http.StatusGone ||
+		!strings.Contains(status.Message, "too old") ||
 		status.Details == nil || len(status.Details.Causes) < 3 || status.Details.Causes[2].Message != "Replaced" {
 		t.Errorf("a reader of the lost history got %+v, want 410 because it was replaced", e)
 	}

@@ -31,6 +31,8 @@ func (c *collection) stale(ctx context.Context, h *history, err error) error {
 	if at := c.relay.contact(c.resource); !at.IsZero() {
 		age = fmt.Sprintf("%d seconds old", int(time.Since(at)/time.Second))
 	}
-	warning.AddWarning(ctx, "", fmt.Sprintf("the API server does not answer: this is the last known state, %s, up to resourceVersion %d", age, h.log.Reached()))
+	warning.AddWarning(ctx, "",
+		fmt.Sprintf("the API server does not answer: this is the last known state, %s, up to resourceVersion %d",
+			age, h.log.Reached()))
 	return nil
 }

@@ -48,7 +48,8 @@ func (r *Relay) Status() []Status {
 	for i, c := range all {
 		s := Status{GVR: c.resource.GVR(), Resource: c.name, Readers: c.readers.Load()}
 		counted := counts[c.name]
-		s.ListsServed, s.ListsPassed, s.WatchesResumed, s.Expired = counted.served, counted.passed, counted.resumed, counted.expired
+		s.ListsServed, s.ListsPassed, s.WatchesResumed, s.Expired = counted.served, counted.passed, counted.resumed,
+			counted.expired
 		if err := c.failed(nil); err != nil {
 			s.Problem = err.Error()
 		}

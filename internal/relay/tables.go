@@ -174,7 +174,8 @@ func (t *tables) decide(ctx context.Context, d *decision, resource *kinds.Resour
 	if _, final := errors.AsType[*table.DifferentError](err); !final {
 		d.again = time.Now().Add(tableAgain)
 	}
-	t.relay.logger.InfoContext(ctx, "tables of the resource are passed on", slog.String("resource", name(resource)), slog.Any("cause", err))
+	t.relay.logger.InfoContext(ctx, "tables of the resource are passed on", slog.String("resource", name(resource)),
+		slog.Any("cause", err))
 }
 
 // sample compares one row of upstream's with ours.
@@ -203,7 +204,10 @@ func (t *tables) shown(ctx context.Context, resource *kinds.Resource, definition
 		return nil, err
 	}
 	if version.Major != 1 || version.Minor < resource.RowsSince || version.Minor > kindtable.Newest {
-		return nil, &table.DifferentError{What: fmt.Sprintf("printers than the ones that were compared: its version is %d.%d (%s)", version.Major, version.Minor, version.Git)}
+		return nil, &table.DifferentError{
+			What: fmt.Sprintf("printers than the ones that were compared: its version is %d.%d (%s)",
+				version.Major, version.Minor, version.Git),
+		}
 	}
 	return resource, nil
 }
@@ -252,7 +256,9 @@ func (t *tables) holds(ctx context.Context, d *decision) bool {
 	if current := t.current(d); !current || !d.resource.Custom {
 		return current
 	}
-	c := t.relay.known(&kinds.Resource{Group: definitions().Group, Version: definitions().Version, Plural: definitions().Resource})
+	c := t.relay.known(&kinds.Resource{
+		Group: definitions().Group, Version: definitions().Version, Plural: definitions().Resource,
+	})
 	if c == nil {
 		return false
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -117,7 +116,8 @@ func openTable(t testing.TB, to *rest.Config, method, path string, body string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(base.String(), "/")+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(base.String(), "/")+path,
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +149,12 @@ var shownAge = regexp.MustCompile(`"(\d+[hms])+"`)
 // aged is an answer without the ages in it.
 func aged(answer string) string { return shownAge.ReplaceAllString(answer, `"…s"`) }
 
-const gizmos = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gizmos.example.com"},` +
-	`"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gizmos","singular":"gizmo","kind":"Gizmo","listKind":"GizmoList"},` +
-	`"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},` +
+const gizmos = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+	`"metadata":{"name":"gizmos.example.com"},` +
+	`"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gizmos","singular":"gizmo","kind":"Gizmo",` +
+	`"listKind":"GizmoList"},` +
+	`"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object",` +
+	`"x-kubernetes-preserve-unknown-fields":true}},` +
 	`"additionalPrinterColumns":[{"name":"Size","type":"integer","jsonPath":".spec.size"},{"name":"Made","type":"date","jsonPath":".metadata.creationTimestamp"}]}]}}`
 
 // define makes the custom resource gizmos with an object.
@@ -187,14 +190,24 @@ func manyKinds(t testing.TB, upstream *rest.Config) (paths []string) {
 		{"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"},"data":{"a":"1","b":"2"}}`},
 		{"/api/v1/namespaces/default/pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`},
 		{"/api/v1/namespaces/default/services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`},
-		{"/apis/apps/v1/namespaces/default/deployments", `{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`},
-		{"/apis/storage.k8s.io/v1/storageclasses", `{"metadata":{"name":"fast","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},"provisioner":"x"}`},
-		{"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", `{"metadata":{"name":"h"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"}}}`},
+		{
+			"/apis/apps/v1/namespaces/default/deployments",
+			`{"metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`,
+		},
+		{
+			"/apis/storage.k8s.io/v1/storageclasses",
+			`{"metadata":{"name":"fast","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}},"provisioner":"x"}`,
+		},
+		{
+			"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+			`{"metadata":{"name":"h"},"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"}}}`,
+		},
 	} {
 		must(t, upstream, http.MethodPost, made.path, made.object)
 		paths = append(paths, made.path)
 	}
-	pod := `{"status":{"phase":"Succeeded","containerStatuses":[{"name":"c","image":"i","imageID":"","restartCount":2,"ready":false,"state":{"terminated":{"exitCode":3}}}]}}`
+	pod := `{"status":{"phase":"Succeeded","containerStatuses":[{"name":"c","image":"i","imageID":"","restartCount":2,` +
+		`"ready":false,"state":{"terminated":{"exitCode":3}}}]}}`
 	must(t, upstream, http.MethodPatch, "/api/v1/namespaces/default/pods/p/status", pod)
 	return append(paths, "/api/v1/namespaces/default/serviceaccounts", "/apis/batch/v1/jobs")
 }
@@ -284,7 +297,8 @@ func TestWatchesOfTablesOutliveAnOutage(t *testing.T) {
 		_, own := openTable(t, upstream.RESTConfig(), http.MethodGet, path+query, "")
 		defer func() { _ = own.Close() }()
 		through[i], straight[i] = lines(relayed), lines(own)
-		if got, want := aged(next(t, through[i])), aged(next(t, straight[i])); got != want || !strings.Contains(got, `"columnDefinitions":[`) {
+		if got, want := aged(next(t, through[i])), aged(next(t, straight[i])); got != want ||
+			!strings.Contains(got, `"columnDefinitions":[`) {
 			t.Errorf("the first event is %s, want %s", got, want)
 		}
 	}
@@ -293,7 +307,8 @@ func TestWatchesOfTablesOutliveAnOutage(t *testing.T) {
 	must(t, upstream.RESTConfig(), http.MethodPatch, "/apis/example.com/v1/namespaces/default/gizmos/g", `{"spec":{"size":8}}`)
 	front.refuse(false)
 	for i := range through {
-		if got, want := aged(next(t, through[i])), aged(next(t, straight[i])); got != want || !strings.Contains(got, `"columnDefinitions":null`) {
+		if got, want := aged(next(t, through[i])), aged(next(t, straight[i])); got != want ||
+			!strings.Contains(got, `"columnDefinitions":null`) {
 			t.Errorf("after the outage: %s, want %s", got, want)
 		}
 	}
@@ -312,7 +327,8 @@ func TestAWatchOfATableGoesOnAtARelayThatIsStartedAgain(t *testing.T) {
 		Metadata struct{ ResourceVersion string }
 		Rows     []struct{ Cells []any }
 	}
-	if err := json.Unmarshal([]byte(must(t, s.config(), http.MethodGet, path+"?resourceVersion=0", "")), &list); err != nil || len(list.Rows) != 1 {
+	if err := json.Unmarshal([]byte(must(t, s.config(), http.MethodGet, path+"?resourceVersion=0", "")), &list); err != nil ||
+		len(list.Rows) != 1 {
 		t.Fatalf("the table is %+v, %v", list, err)
 	}
 	put(t, direct, "b", "1")
@@ -331,7 +347,9 @@ func TestAWatchOfATableGoesOnAtARelayThatIsStartedAgain(t *testing.T) {
 	_, watch := openTable(t, again.config(), http.MethodGet, path+"?watch=1&resourceVersion="+list.Metadata.ResourceVersion, "")
 	defer func() { _ = watch.Close() }()
 	events := lines(watch)
-	for _, want := range []string{`{"type":"ADDED".*"cells":["b",1,`, `{"type":"ADDED".*"cells":["c",1,`, `{"type":"DELETED".*"cells":["b",1,`} {
+	for _, want := range []string{
+		`{"type":"ADDED".*"cells":["b",1,`, `{"type":"ADDED".*"cells":["c",1,`, `{"type":"DELETED".*"cells":["b",1,`,
+	} {
 		if got := next(t, events); !regexp.MustCompile(strings.ReplaceAll(want, "[", `\[`)).MatchString(got) {
 			t.Errorf("the event is %s, want %s", got, want)
 		}
@@ -360,9 +378,12 @@ func TestUpstreamIsAskedOnceForTheTableOfAResource(t *testing.T) {
 	}
 	all.Wait()
 	// A definition whose columns stay is not another one.
-	must(t, upstream.RESTConfig(), http.MethodPatch, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gizmos.example.com", `{"metadata":{"labels":{"a":"b"}}}`)
+	must(t, upstream.RESTConfig(), http.MethodPatch, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gizmos.example.com",
+		`{"metadata":{"labels":{"a":"b"}}}`)
 	must(t, s.config(), http.MethodGet, "/apis/example.com/v1/gizmos", "")
-	want := map[string]int{"/api/v1/pods?includeObject=Object&limit=1": 1, "/apis/example.com/v1/gizmos?includeObject=Object&limit=1": 1}
+	want := map[string]int{
+		"/api/v1/pods?includeObject=Object&limit=1": 1, "/apis/example.com/v1/gizmos?includeObject=Object&limit=1": 1,
+	}
 	got := map[string]int{}
 	for _, uri := range front.asked() {
 		got[uri]++
@@ -383,13 +404,19 @@ func TestTablesThatAreNotOursArePassedOn(t *testing.T) {
 		change func(string, []byte) []byte
 		served bool
 	}{
-		"the same":              {"/api/v1/configmaps", replace("nothing", "something"), true},
-		"another column":        {"/api/v1/configmaps", replace(`"name":"Data"`, `"name":"Content"`), false},
-		"another description":   {"/api/v1/configmaps", replace(`"description":"Name must be unique`, `"description":"Names are unique`), false},
-		"another cell":          {"/api/v1/pods", replace(`"ExitCode:3"`, `"Completed"`), false},
-		"another age":           {"/api/v1/configmaps", func(_ string, body []byte) []byte { return shownAge.ReplaceAll(body, []byte(`"3h"`)) }, false},
-		"more cells":            {"/api/v1/configmaps", replace(`{"cells":[`, `{"cells":["x",`), false},
-		"no conditions":         {"/api/v1/pods", replace(`"conditions":[{"type":"Completed"`, `"conditions":[{"type":"Done"`), false},
+		"the same":       {"/api/v1/configmaps", replace("nothing", "something"), true},
+		"another column": {"/api/v1/configmaps", replace(`"name":"Data"`, `"name":"Content"`), false},
+		"another description": {
+			"/api/v1/configmaps", replace(`"description":"Name must be unique`, `"description":"Names are unique`), false,
+		},
+		"another cell": {"/api/v1/pods", replace(`"ExitCode:3"`, `"Completed"`), false},
+		"another age": {
+			"/api/v1/configmaps", func(_ string, body []byte) []byte { return shownAge.ReplaceAll(body, []byte(`"3h"`)) }, false,
+		},
+		"more cells": {"/api/v1/configmaps", replace(`{"cells":[`, `{"cells":["x",`), false},
+		"no conditions": {
+			"/api/v1/pods", replace(`"conditions":[{"type":"Completed"`, `"conditions":[{"type":"Done"`), false,
+		},
 		"no table":              {"/api/v1/configmaps", replace(`"kind":"Table"`, `"kind":"Thing"`), false},
 		"nothing":               {"/api/v1/configmaps", replace(`{`, ``), false},
 		"an older version":      {"/api/v1/configmaps", replace(`"minor":"37`, `"minor":"33+`), true},
@@ -413,80 +440,5 @@ func TestTablesThatAreNotOursArePassedOn(t *testing.T) {
 				t.Errorf("upstream was asked for %d tables", n)
 			}
 		})
-	}
-}
-
-// showColumn makes a definition show its objects otherwise.
-func showColumn(t testing.TB, upstream *rest.Config, column string) {
-	t.Helper()
-	must(t, upstream, http.MethodPatch, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gizmos.example.com",
-		fmt.Sprintf(`{"spec":{"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},`+
-			`"additionalPrinterColumns":[%s]}]}}`, column))
-}
-
-func TestATableFollowsTheDefinition(t *testing.T) {
-	upstream := gaplesstest.New(t)
-	define(t, upstream.RESTConfig())
-	front := newAltered(t, upstream.RESTConfig())
-	s := openRelay(t, front.config, "", nil)
-	const path = "/apis/example.com/v1/namespaces/default/gizmos"
-	s.knows(t, path)
-	if got := must(t, s.config(), http.MethodGet, path+"?includeObject=None", ""); !strings.Contains(aged(got), `"cells":["g",7,"…s"]`) {
-		t.Fatalf("the table is %s", got)
-	}
-	_, stream := openTable(t, s.config(), http.MethodGet, path+"?watch=1&resourceVersion=0", "")
-	defer func() { _ = stream.Close() }()
-	open := lines(stream)
-	next(t, open)
-
-	showColumn(t, upstream.RESTConfig(), `{"name":"Color","type":"string","jsonPath":".spec.color"}`)
-	eventually(t, func() string { // from the mirror: others may be passed on
-		got := must(t, s.config(), http.MethodGet, path+"?includeObject=None&resourceVersion=0", "")
-		if strings.Contains(got, `"name":"Color"`) && strings.Contains(got, `"cells":["g","red"]`) {
-			return ""
-		}
-		return got
-	})
-	// The watch of before would show other columns than it began with: it ends, as upstream ends it.
-	must(t, upstream.RESTConfig(), http.MethodPatch, path+"/g", `{"spec":{"color":"blue"}}`)
-	if line := next(t, open); line != "" {
-		t.Errorf("the watch with other columns goes on: %s", line)
-	}
-	if asked := front.asked(); len(asked) != 2 {
-		t.Errorf("upstream was asked for tables by %q", asked)
-	}
-}
-
-func TestAnotherVersionOfUpstreamEndsItsTables(t *testing.T) {
-	upstream := gaplesstest.New(t)
-	direct := clientset(t, upstream.RESTConfig())
-	put(t, direct, "a", "1")
-	front := newAltered(t, upstream.RESTConfig())
-	s := openRelay(t, front.config, "", func(c *relay.Config) { c.Resources = []string{"configmaps"} })
-	const path = "/api/v1/namespaces/default/configmaps"
-	must(t, s.config(), http.MethodGet, path, "")
-	_, stream := openTable(t, s.config(), http.MethodGet, path+"?watch=1&resourceVersion=0", "")
-	defer func() { _ = stream.Close() }()
-	open := lines(stream)
-	next(t, open)
-
-	front.refuse(true)
-	front.set(func(_ string, body []byte) []byte {
-		return bytes.ReplaceAll(body, []byte(`"minor":"37"`), []byte(`"minor":"38"`))
-	})
-	put(t, direct, "a", "2")
-	if code, answer := request(t, s.config(), http.MethodGet, path+"?resourceVersion=0", ""); code != http.StatusOK {
-		t.Errorf("the state of the version of before is not served: %d %s", code, answer)
-	}
-	front.refuse(false)
-	eventually(t, func() string {
-		put(t, direct, "a", fmt.Sprint(time.Now().UnixNano()))
-		if code, answer := request(t, s.config(), http.MethodGet, path+"?resourceVersion=0", ""); code != http.StatusNotImplemented {
-			return "a table of another version is served: " + answer
-		}
-		return ""
-	})
-	for line := next(t, open); line != ""; line = next(t, open) {
-		t.Logf("before the end: %s", line)
 	}
 }

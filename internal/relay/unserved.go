@@ -59,7 +59,8 @@ func (r *Relay) unserved(ctx context.Context) map[kinds.GroupVersionResource]boo
 func (r *Relay) first(ctx context.Context, gvr kinds.GroupVersionResource) error {
 	limited, cancel := context.WithTimeout(ctx, progressWithin)
 	defer cancel()
-	_, err := r.metadata.List(limited, client.Collection{GroupVersionResource: gvr}, metav1.ListOptions{Limit: 1}, func([]byte) error { return nil })
+	_, err := r.metadata.List(limited, client.Collection{GroupVersionResource: gvr}, metav1.ListOptions{Limit: 1},
+		func([]byte) error { return nil })
 	return err
 }
 
@@ -74,8 +75,10 @@ func (r *Relay) upstreamReady(ctx context.Context) (ready, says bool) {
 		return true, true
 	case kube.OutcomeNotFound, kube.OutcomeUnauthorized, kube.OutcomeForbidden:
 		return false, false
-	case kube.OutcomeUnknown, kube.OutcomeExpired, kube.OutcomeTooLarge, kube.OutcomeTooManyRequests, kube.OutcomeConflict, kube.OutcomeInvalid,
-		kube.OutcomeRefused, kube.OutcomeTimeout, kube.OutcomeDisconnected, kube.OutcomeServerError, kube.OutcomeDecode, kube.OutcomeCanceled:
+	case kube.OutcomeUnknown, kube.OutcomeExpired, kube.OutcomeTooLarge, kube.OutcomeTooManyRequests, kube.OutcomeConflict,
+		kube.OutcomeInvalid,
+		kube.OutcomeRefused, kube.OutcomeTimeout, kube.OutcomeDisconnected, kube.OutcomeServerError, kube.OutcomeDecode,
+		kube.OutcomeCanceled:
 	}
 	return false, true
 }

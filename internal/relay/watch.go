@@ -101,7 +101,10 @@ func (w *watch) next(ctx context.Context) ([]wire.WatchEvent, error) {
 	}
 	switch {
 	case errors.Is(err, io.EOF) && w.history.replaced.Load():
-		return nil, &kube.ExpiredError{Requested: max(w.asked, w.known), Oldest: w.history.log.Reached(), Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
+		return nil, &kube.ExpiredError{
+			Requested: max(w.asked, w.known), Oldest: w.history.log.Reached(), Reason: kube.ReasonReplaced,
+			Kind: kube.ExpiredWatch,
+		}
 	case err != nil:
 		return nil, w.history.translated(err, w.asked)
 	}

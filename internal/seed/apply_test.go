@@ -21,9 +21,10 @@ func (s *server) patch(namespace, resource, name, body string) {
 		group = "apps"
 	}
 	r, _ := s.live.Load().Storage(kinds.GroupResource{Group: group, Resource: plural})
-	_, err := s.Patch(context.WithoutCancel(s.t.Context()), kinds.Target{Resource: r, Namespace: namespace, Name: name}, wire.Patch{
-		Type: types.MergePatchType, Body: []byte(body),
-	}, metav1.PatchOptions{FieldManager: "other"})
+	_, err := s.Patch(context.WithoutCancel(s.t.Context()), kinds.Target{Resource: r, Namespace: namespace, Name: name},
+		wire.Patch{
+			Type: types.MergePatchType, Body: []byte(body),
+		}, metav1.PatchOptions{FieldManager: "other"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -47,7 +48,8 @@ func TestManifestTakesItsFieldsAndLeavesThoseOfOthers(t *testing.T) {
 	s := start(t)
 	dir := write(t, "a.yaml", configMap("default", "settings", "old"))
 	s.must(dir, 1, 0, 0)
-	s.patch("default", "configmaps", "settings", `{"metadata":{"labels":{"by":"controller"}},"data":{"more":"kept","key":"theirs"}}`)
+	s.patch("default",
+		"configmaps", "settings", `{"metadata":{"labels":{"by":"controller"}},"data":{"more":"kept","key":"theirs"}}`)
 	s.must(dir, 0, 1, 0) // although the directory is the same: the manifest counts
 	s.has(s.find("", "configmaps", "default", "settings"), `"key":"old"`, `"more":"kept"`, `"by":"controller"`,
 		`"manager":"gapless","operation":"Apply"`)
@@ -85,9 +87,11 @@ func TestSecondStartLeavesUnusualManifestsAlone(t *testing.T) {
 	s := start(t)
 	dir := write(t, "a.yaml", strings.Join([]string{
 		shop, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nothing}\n",
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nulls, labels: null, annotations: {}, creationTimestamp: null}\ndata: null\n",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: nulls, labels: null, annotations: {}, creationTimestamp: " +
+			"null}\ndata: null\n",
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: text}\nstringData: {a: b}\ndata: {c: ZA==}\n",
-		"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: None, ports: [{name: a, port: 80, targetPort: 80, protocol: TCP}, {name: b, port: 80, protocol: UDP}]}\nstatus: {loadBalancer: {}}\n",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {clusterIP: None, ports: [{name: a, port: 80, targetPort: " +
+			"80, protocol: TCP}, {name: b, port: 80, protocol: UDP}]}\nstatus: {loadBalancer: {}}\n",
 		`apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web, creationTimestamp: null}
@@ -97,7 +101,8 @@ spec:
   template:
     metadata: {creationTimestamp: null, labels: {app: web}}
     spec:
-      containers: [{name: web, image: nginx, resources: {limits: {cpu: 1000m, memory: 1024Mi}}, env: [{name: A, value: ""}, {name: B}]}]
+      containers: [{name: web, image: nginx, resources: {limits: {cpu: 1000m, memory: 1024Mi}}, env: [{name: A, value: ""},` +
+			` {name: B}]}]
       volumes: [{name: x, emptyDir: {}}]
 status: {}
 `,
@@ -137,7 +142,8 @@ func TestDuplicatesInCustomObjectsAreFoundBeforeTheirDefinitionIsThere(t *testin
                 items: {type: string}`, 1)
 	s := start(t)
 	before := s.revision()
-	_, problem := s.apply(write(t, "a.yaml", shop+"---\n"+listed+"---\n"+strings.Replace(cronTab, "spec: {", "spec: {hosts: [a, a], ", 1)))
+	_, problem := s.apply(write(t, "a.yaml",
+		shop+"---\n"+listed+"---\n"+strings.Replace(cronTab, "spec: {", "spec: {hosts: [a, a], ", 1)))
 	if !strings.Contains(problem, "CronTab shop/nightly: ") || !strings.Contains(problem, "uplicate") || s.revision() != before {
 		t.Errorf("revision %d after %d: %s", s.revision(), before, problem)
 	}

@@ -83,7 +83,8 @@ func (s *Seeder) attempt(ctx context.Context, o object, r *kinds.Resource) (*wir
 		return nil, false, err
 	}
 	if existing == nil {
-		if err := s.Verbs.Check(t, body); err != nil || !r.IsDefinition() { // of others the namespace, or the definition, may not exist yet
+		// of others the namespace, or the definition, may not exist yet
+		if err := s.Verbs.Check(t, body); err != nil || !r.IsDefinition() {
 			return nil, true, err
 		}
 	} else if err := unknownFields(r, body); err != nil {
@@ -228,10 +229,12 @@ func (s *Seeder) unknown(kind kinds.GroupVersionKind) error {
 	}
 	if len(versions) > 0 {
 		slices.Sort(versions)
-		return fmt.Errorf("the server does not have this kind in apiVersion %s: use %s", kind.GroupVersion(), strings.Join(versions, " or "))
+		return fmt.Errorf("the server does not have this kind in apiVersion %s: use %s",
+			kind.GroupVersion(), strings.Join(versions, " or "))
 	}
 	if !strings.Contains(kind.Group, ".") {
 		return fmt.Errorf("the server has no kind %s in apiVersion %s", kind.Kind, kind.GroupVersion())
 	}
-	return fmt.Errorf("the server has no kind %s in apiVersion %s: add its CustomResourceDefinition, or correct it", kind.Kind, kind.GroupVersion())
+	return fmt.Errorf("the server has no kind %s in apiVersion %s: add its CustomResourceDefinition, or correct it",
+		kind.Kind, kind.GroupVersion())
 }

@@ -13,7 +13,8 @@ import (
 // applied is unchanged for the next start.
 func FuzzApply(f *testing.F) {
 	for _, text := range []string{
-		shop + "---\n" + configMap("shop", "a", "x"), cronTab + "---\n" + definition + "---\n" + shop, shop + "---\n" + deployment,
+		shop + "---\n" + configMap("shop", "a", "x"), cronTab + "---\n" + definition + "---\n" + shop,
+		shop + "---\n" + deployment,
 		`{"kind":"List","apiVersion":"v1","items":[{"kind":"Secret","apiVersion":"v1","metadata":{"name":"x"}}]}`,
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: null", "kind: List\nitems: [{kind: List, items: [[]]}]", "a: 1\n b",
 	} {
@@ -27,7 +28,9 @@ func FuzzApply(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return seed.New(seed.Config{Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler)}).Apply(t.Context())
+			return seed.New(seed.Config{
+				Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler),
+			}).Apply(t.Context())
 		}
 		before := s.revision()
 		first, err := once()
@@ -39,7 +42,8 @@ func FuzzApply(f *testing.F) {
 			return
 		}
 		before = s.revision()
-		if again, err := once(); err != nil || again.Created+again.Updated > 0 || again.Unchanged != first.Created+first.Unchanged || s.revision() != before {
+		if again, err := once(); err != nil || again.Created+again.Updated > 0 ||
+			again.Unchanged != first.Created+first.Unchanged || s.revision() != before {
 			t.Fatalf("first %+v, again %+v, %v", first, again, err)
 		}
 	})

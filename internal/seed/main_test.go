@@ -82,7 +82,9 @@ func (s *server) apply(dir string) (seed.Result, string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	done, err := seed.New(seed.Config{Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler)}).Apply(s.t.Context())
+	done, err := seed.New(seed.Config{
+		Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler),
+	}).Apply(s.t.Context())
 	if err != nil {
 		return done, strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), "")
 	}
@@ -131,5 +133,6 @@ func (s *server) revision() int64 {
 
 // configMap is a manifest.
 func configMap(namespace, name, value string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: %s\n  name: %s\ndata:\n  key: %s\n", namespace, name, value)
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  namespace: %s\n  name: %s\ndata:\n  key: %s\n",
+		namespace, name, value)
 }

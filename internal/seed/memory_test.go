@@ -47,7 +47,9 @@ func TestLargeManifestsAreNotHeld(t *testing.T) {
 	const objects, size = 7000, 10_000 // 70 MB
 	var b strings.Builder
 	for i := range objects {
-		fmt.Fprintf(&b, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"c%d\"},\"data\":{\"x\":\"%s\"}}\n---\n", i, strings.Repeat("y", size))
+		fmt.Fprintf(&b,
+			"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"c%d\"},\"data\":{\"x\":\"%s\"}}\n---\n", i,
+			strings.Repeat("y", size))
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(b.String()), 0o600); err != nil {
@@ -64,7 +66,9 @@ func TestLargeManifestsAreNotHeld(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	s := New(Config{Verbs: forgetful{}, Live: kinds.NewLive(builtin.Catalog()), Files: files, Logger: slog.New(slog.DiscardHandler)})
+	s := New(Config{
+		Verbs: forgetful{}, Live: kinds.NewLive(builtin.Catalog()), Files: files, Logger: slog.New(slog.DiscardHandler),
+	})
 	before := heap()
 	done, err := s.Apply(t.Context())
 	if err != nil || done.Created != objects {

@@ -184,7 +184,8 @@ func (o *object) wrong() error {
 	case o.key.name == "":
 		return errors.New("metadata.name is missing")
 	case meta["resourceVersion"] != nil && meta["resourceVersion"] != "":
-		return errors.New("metadata.resourceVersion is set, which is the server's: remove it (gapless export writes manifests without it)")
+		return errors.New(
+			"metadata.resourceVersion is set, which is the server's: remove it (gapless export writes manifests without it)")
 	}
 	return nil
 }
@@ -194,7 +195,8 @@ func (o *object) wrong() error {
 func (o *object) prepare(r *kinds.Resource) {
 	meta := o.tree["metadata"].(map[string]any) //nolint:forcetypeassert // wrong has checked it
 	for _, name := range []string{
-		"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
+		"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "deletionTimestamp",
+		"deletionGracePeriodSeconds",
 	} {
 		delete(meta, name)
 	}

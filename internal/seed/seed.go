@@ -143,7 +143,8 @@ func (s *Seeder) progress(ctx context.Context, doing string, done int) {
 		return
 	}
 	s.reported = time.Now()
-	s.Logger.LogAttrs(ctx, slog.LevelInfo, "progress of the manifests", slog.String("step", doing), slog.Int("done", done), slog.Int("objects", len(s.entries)))
+	s.Logger.LogAttrs(ctx, slog.LevelInfo, "progress of the manifests", slog.String("step", doing), slog.Int("done", done),
+		slog.Int("objects", len(s.entries)))
 }
 
 // isReason reports whether an error is a Status with this reason.

@@ -35,7 +35,8 @@ spec:
               cron: {type: string}
               replicas: {type: integer, default: 1}
 `
-	cronTab    = "apiVersion: example.com/v1\nkind: CronTab\nmetadata: {name: nightly, namespace: shop}\nspec: {cron: '0 0 * * *'}\n"
+	cronTab = "apiVersion: example.com/v1\nkind: CronTab\nmetadata: {name: nightly, namespace: shop}\nspec: " +
+		"{cron: '0 0 * * *'}\n"
 	shop       = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 	deployment = `apiVersion: apps/v1
 kind: Deployment
@@ -63,7 +64,8 @@ func TestWhatOthersNeedComesFirst(t *testing.T) {
 
 func TestSecondStartWritesNothing(t *testing.T) {
 	s := start(t)
-	dir := write(t, "all.yaml", strings.Join([]string{shop, definition, cronTab, deployment, configMap("shop", "settings", "x")}, "---\n"))
+	dir := write(t, "all.yaml",
+		strings.Join([]string{shop, definition, cronTab, deployment, configMap("shop", "settings", "x")}, "---\n"))
 	s.must(dir, 5, 0, 0)
 	before := s.revision()
 	s.must(dir, 0, 0, 5)
@@ -89,7 +91,8 @@ func TestListsAreExpanded(t *testing.T) {
 	s := start(t)
 	s.must(write(t,
 		"list.yaml", "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n"+
-			"- apiVersion: v1\n  kind: ConfigMapList\n  items:\n  - {metadata: {name: a, namespace: shop}}\n  - {metadata: {name: b}}\n",
+			"- apiVersion: v1\n  kind: ConfigMapList\n  items:\n  - {metadata: {name: a, namespace: shop}}\n  - "+
+			"{metadata: {name: b}}\n",
 		"more.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}
 			{"apiVersion":"v1","kind":"SecretList","items":[{"metadata":{"name":"d"},"stringData":{"x":"y"}}]}`,
 	), 5, 0, 0)
@@ -119,7 +122,8 @@ status: {phase: Running}
 	s.must(dir, 1, 0, 0)
 	s.must(dir, 0, 0, 1)
 	o := s.find("", "pods", "default", "web")
-	if body := string(o.JSON()); strings.Contains(body, "8a7f4d3e") || strings.Contains(body, "2020-01-01") || strings.Contains(body, "Running") {
+	if body := string(o.JSON()); strings.Contains(body, "8a7f4d3e") || strings.Contains(body, "2020-01-01") ||
+		strings.Contains(body, "Running") {
 		t.Errorf("the manifest's own fields were stored: %s", body)
 	}
 }
@@ -130,25 +134,68 @@ func TestBadManifestsAreAllReportedAndNothingIsWritten(t *testing.T) {
 	table := []struct{ name, text, want string }{
 		{"01.yaml", "a: 1\n b: 2", "01.yaml:2: document 1: malformed YAML: line 2: mapping values are not allowed"},
 		{"02.yaml", shop + "---\nkind: ConfigMap\n", "02.yaml:5: document 2: ConfigMap (without a name): apiVersion is missing"},
-		{"03.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: shop}", "03.yaml:1: document 1: ConfigMap shop/(without a name): metadata.name is missing"},
-		{"04.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}", "metadata.generateName would create another object at each start: set metadata.name"},
-		{"05.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, resourceVersion: '5'}", "metadata.resourceVersion is set"},
+		{
+			"03.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: shop}",
+			"03.yaml:1: document 1: ConfigMap shop/(without a name): metadata.name is missing",
+		},
+		{
+			"04.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}",
+			"metadata.generateName would create another object at each start: set metadata.name",
+		},
+		{
+			"05.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, resourceVersion: '5'}",
+			"metadata.resourceVersion is set",
+		},
 		{"06.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 5}", "metadata.name is no text: write it in quotes"},
-		{"07.yaml", "apiVersion: v1\nkind: ConfigMop\nmetadata: {name: x}", "07.yaml:1: document 1: ConfigMop x: the server has no kind ConfigMop in apiVersion v1"},
-		{"08.yaml", "apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: x}", "does not have this kind in apiVersion apps/v1beta1: use apps/v1"},
+		{
+			"07.yaml", "apiVersion: v1\nkind: ConfigMop\nmetadata: {name: x}",
+			"07.yaml:1: document 1: ConfigMop x: the server has no kind ConfigMop in apiVersion v1",
+		},
+		{
+			"08.yaml", "apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: x}",
+			"does not have this kind in apiVersion apps/v1beta1: use apps/v1",
+		},
 		{"09.yaml", "apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: x}", "add its CustomResourceDefinition"},
-		{"10.yaml", configMap("nowhere", "x", "y"), `10.yaml:1: document 1: ConfigMap nowhere/x: there is no namespace "nowhere": add a manifest of it`},
-		{"11.yaml", configMap("shop", "twice", "a") + "---\n" + configMap("shop", "twice", "b"), "11.yaml:9: document 2: ConfigMap shop/twice: the object is there twice: 11.yaml:1: document 1: the first"},
+		{
+			"10.yaml", configMap("nowhere", "x", "y"),
+			`10.yaml:1: document 1: ConfigMap nowhere/x: there is no namespace "nowhere": add a manifest of it`,
+		},
+		{
+			"11.yaml", configMap("shop", "twice", "a") + "---\n" + configMap("shop", "twice", "b"),
+			"11.yaml:9: document 2: ConfigMap shop/twice: the object is there twice: 11.yaml:1: document 1: the first",
+		},
 		{"12.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndota: {}", `unknown field "dota"`},
-		{"13.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y"},"data":{},"data":{}}`, `13.json:1: document 1: duplicate field "data"`},
-		{"14.yaml", strings.Replace(deployment, "containerPort: 80", "containerPort: 80000", 1), "14.yaml:1: document 1: Deployment shop/web: "},
-		{"15.yaml", "apiVersion: v1\nkind: List\nitems: [5, {apiVersion: v1, kind: Pod, metadata: {name: Web}}]", "15.yaml:1: document 1, item 1: (without a name): apiVersion is missing"},
-		{"16.yaml", cronTab[:len(cronTab)-len("spec: {cron: '0 0 * * *'}\n")] + "spec: {}\n", "16.yaml:1: document 1: CronTab shop/nightly: "},
+		{
+			"13.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y"},"data":{},"data":{}}`,
+			`13.json:1: document 1: duplicate field "data"`,
+		},
+		{
+			"14.yaml", strings.Replace(deployment, "containerPort: 80", "containerPort: 80000", 1),
+			"14.yaml:1: document 1: Deployment shop/web: ",
+		},
+		{
+			"15.yaml", "apiVersion: v1\nkind: List\nitems: [5, {apiVersion: v1, kind: Pod, metadata: {name: Web}}]",
+			"15.yaml:1: document 1, item 1: (without a name): apiVersion is missing",
+		},
+		{
+			"16.yaml", cronTab[:len(cronTab)-len("spec: {cron: '0 0 * * *'}\n")] + "spec: {}\n",
+			"16.yaml:1: document 1: CronTab shop/nightly: ",
+		},
 		{"17.yaml", definition, ""},
 		{"18.yaml", "apiVersion: v1\nkind: Binding\nmetadata: {name: x}\ntarget: {name: y}", "no kind Binding"},
-		{"19.yaml", "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nmetadata: {name: x}\nspec: {}", "cannot be applied, because the server does not get them"},
-		{"20.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 5}", "20.yaml:1: document 1: ConfigMap default/x: "},
-		{"21.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: [{name: a, port: 80}, {name: b, port: 80}]}", `duplicate entries for key [port=80,protocol="TCP"]`},
+		{
+			"19.yaml", "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nmetadata: {name: x}\nspec: {}",
+			"cannot be applied, because the server does not get them",
+		},
+		{
+			"20.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 5}",
+			"20.yaml:1: document 1: ConfigMap default/x: ",
+		},
+		{
+			"21.yaml",
+			"apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: [{name: a, port: 80}, {name: b, port: 80}]}",
+			`duplicate entries for key [port=80,protocol="TCP"]`,
+		},
 	}
 	s := start(t)
 	before := s.revision()
@@ -181,7 +228,8 @@ func TestBadManifestsAreAllReportedAndNothingIsWritten(t *testing.T) {
 func TestProblemsAreBounded(t *testing.T) {
 	s := start(t)
 	_, problem := s.apply(write(t, "a.yaml", strings.Repeat("a: 1\n---\n", 1500)))
-	if got := strings.Count(problem, "\n"); got != 1001 || !strings.HasSuffix(problem, "and 500 more") || !strings.HasPrefix(problem, "1500 problems") {
+	if got := strings.Count(problem, "\n"); got != 1001 || !strings.HasSuffix(problem, "and 500 more") ||
+		!strings.HasPrefix(problem, "1500 problems") {
 		t.Errorf("%d lines: %.100s", got, problem)
 	}
 }
@@ -192,7 +240,8 @@ func TestFailureOfAWriteNamesWhatWasDone(t *testing.T) {
 	s := start(t)
 	other := strings.NewReplacer("crontabs", "others", "singular: crontab", "singular: other").Replace(definition)
 	_, problem := s.apply(write(t, "a.yaml", definition, "b.yaml", other, "c.yaml", shop))
-	if !strings.Contains(problem, "b.yaml:1: document 1: CustomResourceDefinition others.example.com: the definition is not established") ||
+	if !strings.Contains(problem,
+		"b.yaml:1: document 1: CustomResourceDefinition others.example.com: the definition is not established") ||
 		!strings.Contains(problem, "2 objects were created") {
 		t.Errorf("got %s", problem)
 	}
@@ -207,7 +256,9 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	if _, err := seed.New(seed.Config{Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler)}).Apply(ctx); !errors.Is(err, stopped) {
+	if _, err := seed.New(seed.Config{
+		Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler),
+	}).Apply(ctx); !errors.Is(err, stopped) {
 		t.Errorf("got %v, want the cause", err)
 	}
 }

@@ -165,15 +165,21 @@ type application struct {
 func (s *Seeder) put(ctx context.Context, t kinds.Target, existing *wire.Object, a application) (wire.Written, error) {
 	force := true
 	w, err := s.Verbs.Patch(ctx, t, wire.Patch{Type: types.ApplyYAMLPatchType, Body: a.body},
-		metav1.PatchOptions{FieldManager: manager, Force: &force, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict})
+		metav1.PatchOptions{
+			FieldManager: manager, Force: &force, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict,
+		})
 	switch {
 	case !isReason(err, metav1.StatusReasonRequestEntityTooLarge):
 		return w, err
 	case existing == nil:
 		t.Name = ""
-		return s.Verbs.Create(ctx, t, a.body, metav1.CreateOptions{FieldManager: manager, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict})
+		return s.Verbs.Create(ctx, t, a.body, metav1.CreateOptions{
+			FieldManager: manager, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict,
+		})
 	}
-	return s.Verbs.Patch(ctx, t, wire.Patch{Type: types.MergePatchType, Body: a.body}, metav1.PatchOptions{FieldManager: manager, DryRun: a.dryRun})
+	return s.Verbs.Patch(ctx, t, wire.Patch{Type: types.MergePatchType, Body: a.body}, metav1.PatchOptions{
+		FieldManager: manager, DryRun: a.dryRun,
+	})
 }
 
 // established returns an error for a definition that is not in force: another resource of

@@ -115,7 +115,8 @@ func checkMode(ctx context.Context, path string, unwanted fs.FileMode, logger *s
 		if info.IsDir() {
 			fix = "o-w"
 		}
-		return fmt.Errorf("%s has mode %04o, so every user of this machine may %s it: run chmod %s %s", path, mode, may, fix, path)
+		return fmt.Errorf("%s has mode %04o, so every user of this machine may %s it: run chmod %s %s",
+			path, mode, may, fix, path)
 	}
 	if mode&unwanted != 0 {
 		logger.WarnContext(ctx, "the group can read or write a private file or directory",

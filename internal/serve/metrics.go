@@ -35,27 +35,37 @@ func NewGauges(r *registry.Registry, log *revlog.Log) *Gauges {
 		cacheRV:      byResource("apiserver_watch_cache_resource_version", "The resource version of the watch cache."),
 		watchers:     byResource("gapless_watchers", "Watches that follow the resource now."),
 		historyReads: byResource("gapless_history_reads_total", "Reads that memory could not answer, so that the log was asked."),
-		floor:        byResource("gapless_history_floor_resource_version", "The oldest resource version from which a watch can go on."),
+		floor: byResource("gapless_history_floor_resource_version",
+			"The oldest resource version from which a watch can go on."),
 		floorAge: prometheus.NewDesc("gapless_history_floor_age_seconds",
-			"Age of the change at the oldest resource version from which a watch can go on, where older history was removed, and what removed it: age, bytes, requested.",
+			"Age of the change at the oldest resource version from which a watch can go on, where older history was removed, "+
+				"and what removed it: age, bytes, requested.",
 			[]string{"group", "resource", "removed_by"}, nil),
-		head:   whole("gapless_history_head_resource_version", "The resource version of the last durable write."),
-		bytes:  whole("gapless_history_bytes", "Bytes of the versions that can still be read and are not the newest of an object."),
+		head: whole("gapless_history_head_resource_version", "The resource version of the last durable write."),
+		bytes: whole("gapless_history_bytes",
+			"Bytes of the versions that can still be read and are not the newest of an object."),
 		oldest: whole("gapless_history_oldest_event_age_seconds", "Age of the oldest change that can still be read."),
-		size:   prometheus.NewDesc("apiserver_storage_size_bytes", "Bytes of the log's files.", []string{"storage_cluster_id"}, nil),
+		size: prometheus.NewDesc("apiserver_storage_size_bytes",
+			"Bytes of the log's files.", []string{"storage_cluster_id"}, nil),
 
 		groups: whole("gapless_storage_groups_total", "Groups of writes that were written and synced together."),
 
-		durable:             whole("gapless_storage_durable", "1, or 0 once a sync failed: then writes are refused until a restart."),
-		writable:            whole("gapless_storage_writable", "1 if a write would be taken now, otherwise 0."),
-		refused:             whole("gapless_storage_refused_writes_total", "Writes refused for a cause that passes, like a full disk."),
-		maintenanceFailures: whole("gapless_storage_maintenance_failures_total", "Failures to compact or merge history, which are tried again."),
+		durable: whole("gapless_storage_durable",
+			"1, or 0 once a sync failed: then writes are refused until a restart."),
+		writable: whole("gapless_storage_writable", "1 if a write would be taken now, otherwise 0."),
+		refused: whole("gapless_storage_refused_writes_total",
+			"Writes refused for a cause that passes, like a full disk."),
+		maintenanceFailures: whole("gapless_storage_maintenance_failures_total",
+			"Failures to compact or merge history, which are tried again."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge, g.head, g.bytes, g.oldest, g.size, g.groups, g.durable, g.writable, g.refused, g.maintenanceFailures} {
+	for _, d := range []*prometheus.Desc{
+		g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge, g.head, g.bytes, g.oldest, g.size, g.groups,
+		g.durable, g.writable, g.refused, g.maintenanceFailures,
+	} {
 		to <- d
 	}
 }
@@ -76,7 +86,8 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 		if !floor.Time.IsZero() {
 			gauge(g.floorAge, time.Since(floor.Time).Seconds(), gr.Group, gr.Resource, floor.Reason)
 		}
-		to <- prometheus.MustNewConstMetric(g.historyReads, prometheus.CounterValue, float64(cache.HistoryReads), gr.Group, gr.Resource)
+		to <- prometheus.MustNewConstMetric(g.historyReads, prometheus.CounterValue, float64(cache.HistoryReads), gr.Group,
+			gr.Resource)
 	}
 	gauge(g.head, float64(log.Revision))
 	gauge(g.bytes, float64(log.History))

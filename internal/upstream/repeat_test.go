@@ -227,7 +227,8 @@ func TestWhatMayHaveBeenTakenIsNotSentAgain(t *testing.T) {
 				continue // it is over HTTP/1.1
 			}
 			if !strings.HasPrefix(name, "GOAWAY") { // net/http repeats nothing that is the first on its connection
-				before, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL.JoinPath("before").String(), http.NoBody)
+				before, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL.JoinPath("before").String(),
+					http.NoBody)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -239,7 +240,8 @@ func TestWhatMayHaveBeenTakenIsNotSentAgain(t *testing.T) {
 				_ = resp.Body.Close()
 			}
 			taken.Store(0)
-			r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL.String(), io.MultiReader(strings.NewReader(strings.Repeat("x", c.size))))
+			r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL.String(),
+				io.MultiReader(strings.NewReader(strings.Repeat("x", c.size))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +259,8 @@ func TestWhatMayHaveBeenTakenIsNotSentAgain(t *testing.T) {
 			if !is || !e.Sent || e.Changes != c.changes || c.changes && taken.Load() != 1 {
 				t.Errorf("%s: %s %v: %v; it was taken %d times", name, c.method, c.headers, err, taken.Load())
 			}
-			if status := wire.StatusOf(upstream.Refusal("relay", err)); strings.Contains(status.Message, "may have been carried out") != c.changes {
+			if status := wire.StatusOf(upstream.Refusal("relay",
+				err)); strings.Contains(status.Message, "may have been carried out") != c.changes {
 				t.Errorf("%s: %s: %s", name, c.method, status.Message)
 			} else if _, again := wire.RetryAfter(status); again == c.changes {
 				t.Errorf("%s: %s: it has a Retry-After: %v", name, c.method, again)

@@ -145,7 +145,9 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if err != nil {
-		return nil, &UnreachableError{Host: s.URL.Host, Sent: so.sent() && !errors.Is(err, errNotKept), Changes: changes(r), Err: err}
+		return nil, &UnreachableError{
+			Host: s.URL.Host, Sent: so.sent() && !errors.Is(err, errNotKept), Changes: changes(r), Err: err,
+		}
 	}
 	return resp, nil
 }

@@ -58,7 +58,9 @@ func send(t *testing.T, s *upstream.Server, method string, headers ...string) (*
 
 func TestOnlyUpgradesNeedHTTP1(t *testing.T) {
 	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) }), time.Minute)
-	for want, headers := range map[string][]string{"HTTP/2.0": nil, "HTTP/1.1": {"Connection", "Upgrade", "Upgrade", "SPDY/3.1"}} {
+	for want, headers := range map[string][]string{
+		"HTTP/2.0": nil, "HTTP/1.1": {"Connection", "Upgrade", "Upgrade", "SPDY/3.1"},
+	} {
 		resp, err := send(t, s, "GET", headers...)
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +107,10 @@ func TestAServerThatDoesNotAnswerIsSaid(t *testing.T) {
 		sent    bool
 		text    string
 	}{
-		"silent":   {&rest.Config{Host: "https://" + silent.Addr().String()}, 50 * time.Millisecond, false, "cannot be reached: net/http: TLS handshake timeout"},
+		"silent": {
+			&rest.Config{Host: "https://" + silent.Addr().String()}, 50 * time.Millisecond, false,
+			"cannot be reached: net/http: TLS handshake timeout",
+		},
 		"breaking": {breaking, time.Minute, true, "did not answer: "},
 	} {
 		resp, err := send(t, open(t, c.cfg, c.connect), "POST")
@@ -172,7 +177,8 @@ func endsBeforeTheBody(t *testing.T, s *upstream.Server) {
 		t.Fatalf("put: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "no" || resp.StatusCode != http.StatusConflict || resp.ProtoMajor != 2 {
+	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "no" || resp.StatusCode != http.StatusConflict ||
+		resp.ProtoMajor != 2 {
 		t.Errorf("%s: %d %q %v", resp.Proto, resp.StatusCode, got, err)
 	}
 }

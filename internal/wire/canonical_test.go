@@ -44,7 +44,8 @@ func TestCanonicalDoesNotChangeItsInput(t *testing.T) {
 func TestCanonicalNumbersAreThoseOfEncodingJSON(t *testing.T) {
 	for _, n := range []any{
 		int64(math.MaxInt64), int64(math.MinInt64), 0, 0.0, math.Copysign(0, -1), 1.5, 1e21, 1e-7, 1e-10, 123456789.125, 5e-324,
-		math.MaxFloat64, 1e20, 0.000001, float64(float32(0.1)), json.Number("12345678901234567890.10"), json.Number("1E5"), uint64(math.MaxUint64),
+		math.MaxFloat64, 1e20, 0.000001, float64(float32(0.1)), json.Number("12345678901234567890.10"), json.Number("1E5"),
+		uint64(math.MaxUint64),
 	} {
 		got, err := wire.Canonical(map[string]any{"a": n})
 		if err != nil {
@@ -66,8 +67,9 @@ func TestCanonicalRefusesValuesWithoutAJSONForm(t *testing.T) {
 	list := []any{nil}
 	list[0] = list
 	for name, value := range map[string]any{
-		"NaN": math.NaN(), "infinity": math.Inf(-1), "no number": json.Number("1x"), "a channel": make(chan int), "a loop": loop, "a loop of lists": list,
-		"text as number": json.Number(`1,"b":2`),
+		"NaN": math.NaN(), "infinity": math.Inf(-1), "no number": json.Number("1x"), "a channel": make(chan int), "a loop": loop,
+		"a loop of lists": list,
+		"text as number":  json.Number(`1,"b":2`),
 	} {
 		if got, err := wire.Canonical(map[string]any{"a": value}); err == nil {
 			t.Errorf("%s was encoded: %.80s", name, got)
@@ -95,8 +97,11 @@ func TestAFailedEncodingLeavesNothingBehind(t *testing.T) {
 			t.Fatalf("got %s, want an error", out)
 		}
 		large := strings.Repeat("x", i*8<<10) // also more than a buffer that is kept
-		out, err := wire.Canonical(map[string]any{"metadata": map[string]any{"name": "a"}, "data": map[string]any{"b": large, "a": int64(i)}})
-		if want := fmt.Sprintf(`{"metadata":{"name":"a"},"data":{"a":%d,"b":"%s"}}`, i, large); err != nil || string(out) != want {
+		out, err := wire.Canonical(map[string]any{
+			"metadata": map[string]any{"name": "a"}, "data": map[string]any{"b": large, "a": int64(i)},
+		})
+		if want := fmt.Sprintf(`{"metadata":{"name":"a"},"data":{"a":%d,"b":"%s"}}`,
+			i, large); err != nil || string(out) != want {
 			t.Fatalf("got %.200s, %v; want %.200s", out, err, want)
 		}
 	}
@@ -131,7 +136,10 @@ func TestCanonicalStringsAreThoseOfEncodingJSON(t *testing.T) {
 	for c := range 256 {
 		all.WriteByte(byte(c))
 	}
-	for _, s := range []string{"", "plain", "<b>&</b>", "\"\\\b\f\n\r\t\x00\x1f\x7f", "ä€😀", "\u2028\u2029\u202a", "a\xffb\xe2\x80", "\xe2\x80\xa8", "\ufffd", all.String()} {
+	for _, s := range []string{
+		"", "plain", "<b>&</b>", "\"\\\b\f\n\r\t\x00\x1f\x7f", "ä€😀", "\u2028\u2029\u202a", "a\xffb\xe2\x80", "\xe2\x80\xa8",
+		"\ufffd", all.String(),
+	} {
 		got, err := wire.Canonical(map[string]any{s: s})
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 func token(json string) string { return base64.RawURLEncoding.EncodeToString([]byte(json)) }
 
 func TestContinueTokensLookLikeUpstreams(t *testing.T) {
-	if got, want := wire.EncodeContinue(32, "ns/p1\x00"), token(`{"v":"meta.k8s.io/v1","rv":32,"start":"ns/p1\u0000"}`); got != want {
+	if got, want := wire.EncodeContinue(32,
+		"ns/p1\x00"), token(`{"v":"meta.k8s.io/v1","rv":32,"start":"ns/p1\u0000"}`); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := wire.EncodeContinue(-1, "p1\x00"), token(`{"v":"meta.k8s.io/v1","rv":-1,"start":"p1\u0000"}`); got != want {
@@ -68,7 +69,8 @@ func FuzzDecodeContinue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw string) {
 		rv, start, err := wire.DecodeContinue(raw)
 		if err != nil {
-			if wire.StatusOf(err).Code != 400 || !strings.HasPrefix(err.Error(), "invalid continue token: continue key is not valid: ") {
+			if wire.StatusOf(err).Code != 400 ||
+				!strings.HasPrefix(err.Error(), "invalid continue token: continue key is not valid: ") {
 				t.Fatalf("%v", err)
 			}
 			return

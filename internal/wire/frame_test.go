@@ -64,7 +64,9 @@ func TestResourceVersionsAreDecimalNumbers(t *testing.T) {
 }
 
 func TestResourceVersionsAreComparedAsNumbersOfAnyLength(t *testing.T) {
-	ordered := []string{"1", "2", "10", "99", "100", "18446744073709551615", "18446744073709551616", "100000000000000000000000000"}
+	ordered := []string{
+		"1", "2", "10", "99", "100", "18446744073709551615", "18446744073709551616", "100000000000000000000000000",
+	}
 	for i, a := range ordered {
 		for j, b := range ordered {
 			if got, err := kube.CompareResourceVersion(a, b); err != nil || got != cmp.Compare(i, j) {

@@ -12,7 +12,8 @@ import (
 func TestManagedFieldsAreCutOut(t *testing.T) {
 	for _, c := range []struct{ name, raw, want string }{
 		{
-			"between", `{"kind":"A","metadata":{"resourceVersion":"7","managedFields":[{"a":"]"}],"name":"x"},"spec":{"managedFields":1}}`,
+			"between",
+			`{"kind":"A","metadata":{"resourceVersion":"7","managedFields":[{"a":"]"}],"name":"x"},"spec":{"managedFields":1}}`,
 			`{"kind":"A","metadata":{"resourceVersion":"7","name":"x"},"spec":{"managedFields":1}}`,
 		},
 		{"first", `{"metadata":{"managedFields":[],"name":"x"}}`, `{"metadata":{"name":"x"}}`},
@@ -21,7 +22,10 @@ func TestManagedFieldsAreCutOut(t *testing.T) {
 		{"twice", `{"metadata":{"managedFields":[1],"a":1,"managedFields":[2]}}`, `{"metadata":{"a":1}}`},
 		{"escaped", `{"metadata":{"a":1,"managed\u0046ields":[2]}}`, `{"metadata":{"a":1}}`},
 		{"spaces", `{"metadata": { "a":1 , "managedFields" : [2] , "b":2 } }`, `{"metadata": { "a":1 , "b":2 } }`},
-		{"none", `{"metadata":{"name":"x","labels":{"managedFields":"y"}}}`, `{"metadata":{"name":"x","labels":{"managedFields":"y"}}}`},
+		{
+			"none", `{"metadata":{"name":"x","labels":{"managedFields":"y"}}}`,
+			`{"metadata":{"name":"x","labels":{"managedFields":"y"}}}`,
+		},
 		{"no metadata", `{"managedFields":[]}`, `{"managedFields":[]}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -58,7 +58,8 @@ func TestObjectReadsTypeMetadataAndSelectableFields(t *testing.T) {
 		t.Errorf("Key() = %v, want %v", got, want)
 	}
 	if o.UID() != "u-1" || o.Generation() != 7 || o.APIVersion() != "v1" || o.Kind() != "Pod" || o.Deleting() {
-		t.Errorf("uid %q generation %d apiVersion %q kind %q deleting %v", o.UID(), o.Generation(), o.APIVersion(), o.Kind(), o.Deleting())
+		t.Errorf("uid %q generation %d apiVersion %q kind %q deleting %v",
+			o.UID(), o.Generation(), o.APIVersion(), o.Kind(), o.Deleting())
 	}
 	if want := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC); !o.Created().Equal(want) {
 		t.Errorf("Created() = %v, want %v", o.Created(), want)
@@ -68,7 +69,8 @@ func TestObjectReadsTypeMetadataAndSelectableFields(t *testing.T) {
 	}
 	want := map[string]string{
 		"metadata.name": "p", "metadata.namespace": "ns", "metadata.generation": "7", "spec.nodeName": "n1",
-		"spec.restartPolicy": "Always", "spec.hostNetwork": "true", "status.phase": "Running", "involvedObject.uid": "", "type": "Opaque",
+		"spec.restartPolicy": "Always", "spec.hostNetwork": "true", "status.phase": "Running", "involvedObject.uid": "",
+		"type": "Opaque",
 	}
 	for label, value := range want {
 		if got := o.Fields().Get(label); got != value || !o.Fields().Has(label) {
@@ -97,21 +99,42 @@ func TestObjectWithDeletionTimestampIsDeleting(t *testing.T) {
 
 func TestStampedBytes(t *testing.T) {
 	for name, tt := range map[string]struct{ value, want string }{
-		"first in metadata":    {`{"kind":"A","metadata":{"name":"x"}}`, `{"kind":"A","metadata":{"resourceVersion":"12","name":"x"}}`},
-		"empty metadata":       {`{"metadata":{}}`, `{"metadata":{"resourceVersion":"12"}}`},
-		"spaces":               {` { "metadata" : { } , "a" : 1 } `, `{ "metadata" : {"resourceVersion":"12" } , "a" : 1 }`},
-		"several lines":        {"{\n\"metadata\": {\r\n\"name\": \"x\"}}\n", `{"metadata":{"resourceVersion":"12","name":"x"}}`},
-		"a stale one":          {`{"metadata":{"name":"x","resourceVersion":"7"}}`, `{"metadata":{"name":"x","resourceVersion":"12"}}`},
-		"an empty one":         {`{"metadata":{"resourceVersion":"","name":"x"}}`, `{"metadata":{"resourceVersion":"12","name":"x"}}`},
-		"null":                 {`{"metadata":{"resourceVersion":null,"name":"x"}}`, `{"metadata":{"resourceVersion":"12","name":"x"}}`},
-		"two":                  {`{"metadata":{"resourceVersion":"1","name":"x","resourceVersion":"2"}}`, `{"metadata":{"name":"x","resourceVersion":"12"}}`},
-		"two metadata":         {`{"metadata":{"name":"a","labels":{"a":"b"}},"metadata":{"name":"x"}}`, `{"metadata":{"resourceVersion":"12","name":"x"}}`},
-		"an escaped name":      {`{"meta\u0064ata":{"name":"x"}}`, `{"meta\u0064ata":{"resourceVersion":"12","name":"x"}}`},
-		"an inner metadata":    {`{"spec":{"metadata":{}},"metadata":{"a":{"resourceVersion":"3"}}}`, `{"spec":{"metadata":{}},"metadata":{"resourceVersion":"12","a":{"resourceVersion":"3"}}}`},
-		"nothing but the rv":   {`{"metadata":{"resourceVersion":"100"}}`, `{"metadata":{"resourceVersion":"12"}}`},
-		"an escaped number":    {`{"metadata":{"resourceVersion":"\u0031"}}`, `{"metadata":{"resourceVersion":"12"}}`},
-		"metadata, then null":  {`{"metadata":{"name":"a"},"metadata":{"resourceVersion":null}}`, `{"metadata":{"resourceVersion":"12"}}`},
-		"apiVersion, it twice": {`{"apiVersion":"a","metadata":{},"apiVersion":"b"}`, `{"apiVersion":"b","metadata":{"resourceVersion":"12"}}`},
+		"first in metadata": {
+			`{"kind":"A","metadata":{"name":"x"}}`, `{"kind":"A","metadata":{"resourceVersion":"12","name":"x"}}`,
+		},
+		"empty metadata": {`{"metadata":{}}`, `{"metadata":{"resourceVersion":"12"}}`},
+		"spaces":         {` { "metadata" : { } , "a" : 1 } `, `{ "metadata" : {"resourceVersion":"12" } , "a" : 1 }`},
+		"several lines":  {"{\n\"metadata\": {\r\n\"name\": \"x\"}}\n", `{"metadata":{"resourceVersion":"12","name":"x"}}`},
+		"a stale one": {
+			`{"metadata":{"name":"x","resourceVersion":"7"}}`, `{"metadata":{"name":"x","resourceVersion":"12"}}`,
+		},
+		"an empty one": {
+			`{"metadata":{"resourceVersion":"","name":"x"}}`, `{"metadata":{"resourceVersion":"12","name":"x"}}`,
+		},
+		"null": {
+			`{"metadata":{"resourceVersion":null,"name":"x"}}`, `{"metadata":{"resourceVersion":"12","name":"x"}}`,
+		},
+		"two": {
+			`{"metadata":{"resourceVersion":"1","name":"x","resourceVersion":"2"}}`,
+			`{"metadata":{"name":"x","resourceVersion":"12"}}`,
+		},
+		"two metadata": {
+			`{"metadata":{"name":"a","labels":{"a":"b"}},"metadata":{"name":"x"}}`,
+			`{"metadata":{"resourceVersion":"12","name":"x"}}`,
+		},
+		"an escaped name": {`{"meta\u0064ata":{"name":"x"}}`, `{"meta\u0064ata":{"resourceVersion":"12","name":"x"}}`},
+		"an inner metadata": {
+			`{"spec":{"metadata":{}},"metadata":{"a":{"resourceVersion":"3"}}}`,
+			`{"spec":{"metadata":{}},"metadata":{"resourceVersion":"12","a":{"resourceVersion":"3"}}}`,
+		},
+		"nothing but the rv": {`{"metadata":{"resourceVersion":"100"}}`, `{"metadata":{"resourceVersion":"12"}}`},
+		"an escaped number":  {`{"metadata":{"resourceVersion":"\u0031"}}`, `{"metadata":{"resourceVersion":"12"}}`},
+		"metadata, then null": {
+			`{"metadata":{"name":"a"},"metadata":{"resourceVersion":null}}`, `{"metadata":{"resourceVersion":"12"}}`,
+		},
+		"apiVersion, it twice": {
+			`{"apiVersion":"a","metadata":{},"apiVersion":"b"}`, `{"apiVersion":"b","metadata":{"resourceVersion":"12"}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newObject(t, tt.value, 12)
@@ -183,12 +206,27 @@ func TestObjectWithoutMetadata(t *testing.T) {
 
 func TestWithAPIVersionReplacesTheVersion(t *testing.T) {
 	for name, tt := range map[string]struct{ raw, want string }{
-		"first":     {`{"apiVersion":"a/v1","metadata":{"resourceVersion":"5"}}`, `{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`},
-		"last":      {`{"metadata":{"resourceVersion":"5"},"apiVersion":"a/v1"}`, `{"metadata":{"resourceVersion":"5"},"apiVersion":"a/v1beta1"}`},
-		"empty":     {`{"apiVersion":"","metadata":{"resourceVersion":"5"}}`, `{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`},
-		"escaped":   {`{"apiVersion":"a\/v1","metadata":{"resourceVersion":"5"}}`, `{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`},
-		"absent":    {`{"metadata":{"resourceVersion":"5"}}`, `{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`},
-		"null":      {`{"apiVersion":null,"metadata":{"resourceVersion":"5"}}`, `{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`},
+		"first": {
+			`{"apiVersion":"a/v1","metadata":{"resourceVersion":"5"}}`,
+			`{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`,
+		},
+		"last": {
+			`{"metadata":{"resourceVersion":"5"},"apiVersion":"a/v1"}`,
+			`{"metadata":{"resourceVersion":"5"},"apiVersion":"a/v1beta1"}`,
+		},
+		"empty": {
+			`{"apiVersion":"","metadata":{"resourceVersion":"5"}}`,
+			`{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`,
+		},
+		"escaped": {
+			`{"apiVersion":"a\/v1","metadata":{"resourceVersion":"5"}}`,
+			`{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`,
+		},
+		"absent": {`{"metadata":{"resourceVersion":"5"}}`, `{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`},
+		"null": {
+			`{"apiVersion":null,"metadata":{"resourceVersion":"5"}}`,
+			`{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`,
+		},
 		"no object": {`{}`, `{"apiVersion":"a/v1beta1"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +252,8 @@ func TestWithAPIVersionReplacesTheVersion(t *testing.T) {
 func TestLastOfDuplicateMembersCounts(t *testing.T) {
 	o := parseObject(t, `{"spec":{"nodeName":"a","nodeName":"b","restartPolicy":"Never"},"spec":{"hostNetwork":1},`+
 		`"metadata":{"name":"a","name":"b","labels":{"x":"1"},"labels":{"y":"1","y":"2"}},"status":{"phase":{"no":"scalar"}}}`)
-	if o.Fields().Get("spec.nodeName") != "" || o.Fields().Get("spec.restartPolicy") != "Always" || o.Fields().Get("spec.hostNetwork") != "1" {
+	if o.Fields().Get("spec.nodeName") != "" || o.Fields().Get("spec.restartPolicy") != "Always" ||
+		o.Fields().Get("spec.hostNetwork") != "1" {
 		t.Errorf("fields of a replaced object are still there: %v", o.Fields().Get("spec.nodeName"))
 	}
 	if o.Fields().Get("status.phase") != "" {
@@ -230,12 +269,17 @@ func TestLastOfDuplicateMembersCounts(t *testing.T) {
 
 func TestMalformedObjectsAreDecodeErrors(t *testing.T) {
 	for _, raw := range []string{
-		``, ` `, `null`, `[]`, `"x"`, `1`, `{`, `{"`, `{"a`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{,}`, `{"a":1}}`, `{} {}`, `{"a" 1}`,
-		`{a:1}`, `{'a':1}`, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":+1}`, `{"a":tru}`, `{"a":nul}`, `{"a":NaN}`,
-		"{\"a\":\"\x01\"}", "{\"a\":\"\n\"}", `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u12g4"}`, `{"a":"\`, `{"a":[1,]}`, `{"a":[1 2]}`, `{"a":[}`, `{"a":{]}`,
-		"\xef\xbb\xbf{}", `{"metadata":[]}`, `{"metadata":"x"}`, `{"metadata":{"name":1}}`, `{"metadata":{"labels":[]}}`, `{"metadata":{"labels":{"a":1}}}`,
+		``, ` `, `null`, `[]`, `"x"`, `1`, `{`, `{"`, `{"a`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{,}`, `{"a":1}}`,
+		`{} {}`, `{"a" 1}`,
+		`{a:1}`, `{'a':1}`, `{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":.5}`, `{"a":1e}`, `{"a":1e+}`, `{"a":+1}`, `{"a":tru}`,
+		`{"a":nul}`, `{"a":NaN}`,
+		"{\"a\":\"\x01\"}", "{\"a\":\"\n\"}", `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u12g4"}`, `{"a":"\`, `{"a":[1,]}`,
+		`{"a":[1 2]}`, `{"a":[}`, `{"a":{]}`,
+		"\xef\xbb\xbf{}", `{"metadata":[]}`, `{"metadata":"x"}`, `{"metadata":{"name":1}}`, `{"metadata":{"labels":[]}}`,
+		`{"metadata":{"labels":{"a":1}}}`,
 		`{"metadata":{"resourceVersion":5}}`, `{"metadata":{"resourceVersion":"x"}}`, `{"metadata":{"resourceVersion":"-1"}}`,
-		`{"metadata":{"resourceVersion":"18446744073709551616"}}`, `{"metadata":{"resourceVersion":"\u000a"}}`, `{"metadata":{"generation":"1"}}`,
+		`{"metadata":{"resourceVersion":"18446744073709551616"}}`, `{"metadata":{"resourceVersion":"\u000a"}}`,
+		`{"metadata":{"generation":"1"}}`,
 		`{"metadata":{"generation":1.5}}`, `{"metadata":{"creationTimestamp":"yesterday"}}`, `{"apiVersion":1}`, `{"kind":{}}`,
 		`{"a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`,
 		strings.Repeat(`{"a":`, 200000),
@@ -283,19 +327,21 @@ func TestTooManySelectableFieldsAreAnError(t *testing.T) {
 
 func TestUntypedOmitsAPIVersionAndKind(t *testing.T) {
 	for raw, want := range map[string]string{
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"kind":"x"}}`: `{"metadata":{"name":"a"},"data":{"kind":"x"}}`,
-		`{"apiVersion":"v1","kind":"ConfigMap"}`:                                             `{}`,
-		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`:                     `{"metadata":{"name":"a"}}`,
-		`{"metadata":{"name":"a"},"kind":"ConfigMap"}`:                                       `{"metadata":{"name":"a"}}`,
-		`{"apiVersion":"v1", "kind":"ConfigMap", "data":{"a":[1,2]}}`:                        `{"data":{"a":[1,2]}}`,
-		`{"apiVersion":"v1","kind":"A\u0042","data":{}}`:                                     `{"data":{}}`,
-		`{"kind":"ConfigMap","apiVersion":"v1"}`:                                             `{}`,
-		`{"kind":"A\u0042","apiVersion":"v1","data":{}}`:                                     `{"data":{}}`,
-		`{"kind":"B","kind":"ConfigMap","apiVersion":"v1","data":{}}`:                        `{"data":{}}`,
-		`{"spec":{"kind":"x"},"kind":"A","z":1,"apiVersion":"v1","a":[{"apiVersion":"b"}]}`:  `{"spec":{"kind":"x"},"z":1,"a":[{"apiVersion":"b"}]}`,
-		`{ "kind" : "A" , "z" : 1 }`:                                                         `{"z" : 1}`,
-		`{"metadata":{"name":"a"}}`:                                                          `{"metadata":{"name":"a"}}`,
-		`{}`:                                                                                 `{}`,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"kind":"x"}}`: `{"metadata":{"name":"a"},` +
+			`"data":{"kind":"x"}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap"}`:                         `{}`,
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`: `{"metadata":{"name":"a"}}`,
+		`{"metadata":{"name":"a"},"kind":"ConfigMap"}`:                   `{"metadata":{"name":"a"}}`,
+		`{"apiVersion":"v1", "kind":"ConfigMap", "data":{"a":[1,2]}}`:    `{"data":{"a":[1,2]}}`,
+		`{"apiVersion":"v1","kind":"A\u0042","data":{}}`:                 `{"data":{}}`,
+		`{"kind":"ConfigMap","apiVersion":"v1"}`:                         `{}`,
+		`{"kind":"A\u0042","apiVersion":"v1","data":{}}`:                 `{"data":{}}`,
+		`{"kind":"B","kind":"ConfigMap","apiVersion":"v1","data":{}}`:    `{"data":{}}`,
+		`{"spec":{"kind":"x"},"kind":"A","z":1,"apiVersion":"v1","a":[{"apiVersion":"b"}]}`: `{"spec":{"kind":"x"},"z":1,` +
+			`"a":[{"apiVersion":"b"}]}`,
+		`{ "kind" : "A" , "z" : 1 }`: `{"z" : 1}`,
+		`{"metadata":{"name":"a"}}`:  `{"metadata":{"name":"a"}}`,
+		`{}`:                         `{}`,
 	} {
 		o, err := wire.ParseObject([]byte(raw), nil)
 		if err != nil {
@@ -311,11 +357,16 @@ func TestUntypedOmitsAPIVersionAndKind(t *testing.T) {
 
 func TestContentIsWhatFollowsTheMetadata(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":{"a":1},"z":[]}`:                                          `,"spec":{"a":1},"z":[]}`,
-		`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`:                                                                `}`,
-		`{"apiVersion":"v1","kind":"A","metadata":{"managedFields":[{"manager":"` + strings.Repeat("x", 200) + `"}]},"spec":2}`: `,"spec":2}`,
-		`{"apiVersion":"v1","kind":"A","spec":1,"metadata":{"name":"a"}}`:                                                       ``,
-		`{"kind":"A","apiVersion":"v1","metadata":{"name":"a"},"spec":1}`:                                                       `,"spec":1}`,
+		`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},` +
+			`"spec":{"a":1},"z":[]}`: `,"spec":{"a":1},"z":[]}`,
+		`{"apiVersion":"v1","kind":"A",` +
+			`"metadata":{"name":"a"}}`: `}`,
+		`{"apiVersion":"v1","kind":"A","metadata":{"managedFields":[{"manager":"` + strings.Repeat("x",
+			200) + `"}]},"spec":2}`: `,"spec":2}`,
+		`{"apiVersion":"v1","kind":"A","spec":1,` +
+			`"metadata":{"name":"a"}}`: ``,
+		`{"kind":"A","apiVersion":"v1",` +
+			`"metadata":{"name":"a"},"spec":1}`: `,"spec":1}`,
 	} {
 		o, err := wire.NewObject([]byte(text), 7, nil)
 		if err != nil {
@@ -324,8 +375,9 @@ func TestContentIsWhatFollowsTheMetadata(t *testing.T) {
 		set := texts.New()
 		o.Share(set)
 		for form, o := range map[string]*wire.Object{
-			"stored": o, "shared": o.Share(set), "at another version": o.WithResourceVersion(123456), "in another version": o.WithAPIVersion("long.example.com/v2"),
-			"without managers": o.WithoutManagedFields(),
+			"stored": o, "shared": o.Share(set), "at another version": o.WithResourceVersion(123456),
+			"in another version": o.WithAPIVersion("long.example.com/v2"),
+			"without managers":   o.WithoutManagedFields(),
 		} {
 			if got := string(o.Content()); got != want {
 				t.Errorf("%s, %s: %q, want %q", text, form, got, want)
@@ -351,12 +403,14 @@ func TestWithValueReplacesWhatIsNotMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"apiVersion":"v1","kind":"A","metadata":{"resourceVersion":"7",` + strings.TrimPrefix(head, `{"apiVersion":"v1","kind":"A","metadata":{`) + manager + `"}],"name":"a"},"spec":{"a":"2","b":"3"}}`
+	want := `{"apiVersion":"v1","kind":"A","metadata":{"resourceVersion":"7",` + strings.TrimPrefix(head,
+		`{"apiVersion":"v1","kind":"A","metadata":{`) + manager + `"}],"name":"a"},"spec":{"a":"2","b":"3"}}`
 	if got := string(other.JSON()); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if other.ResourceVersion() != 7 || other.Fields().Get("spec.a") != "2" || other.Labels()["a"] != "b" || other.Memo() != nil {
-		t.Errorf("version %d, field %q, labels %v, memo %v", other.ResourceVersion(), other.Fields().Get("spec.a"), other.Labels(), other.Memo())
+		t.Errorf("version %d, field %q, labels %v, memo %v",
+			other.ResourceVersion(), other.Fields().Get("spec.a"), other.Labels(), other.Memo())
 	}
 	if got := len(other.Parts(nil)); got != len(o.Parts(nil)) || got == 1 {
 		t.Errorf("it has %d parts, of %d", got, len(o.Parts(nil)))

@@ -34,7 +34,8 @@ func statusText(err error) string {
 func TestBooleansAreReadAsKubernetesDoes(t *testing.T) {
 	for raw, want := range map[string]bool{
 		"": false, "watch=0": false, "watch=false": false, "watch=FALSE": false, "watch=False": false,
-		"watch": true, "watch=": true, "watch=1": true, "watch=true": true, "watch=True": true, "watch=no": true, "watch=00": true,
+		"watch": true, "watch=": true, "watch=1": true, "watch=true": true, "watch=True": true, "watch=no": true,
+		"watch=00":               true,
 		"watch=false&watch=true": false, "watch=true&watch=false": true, "Watch=true": false,
 	} {
 		if got := wire.ParseBool(query(t, raw), "watch"); got != want {
@@ -44,14 +45,17 @@ func TestBooleansAreReadAsKubernetesDoes(t *testing.T) {
 }
 
 func TestOptionsAreRead(t *testing.T) {
-	o, err := wire.ParseListOptions(query(t, "watch=1&allowWatchBookmarks=True&resourceVersion=1000000007&resourceVersionMatch=NotOlderThan"+
-		"&sendInitialEvents=0&timeoutSeconds=42&limit=500&continue=abc&labelSelector=a%3Db,c+in+(d,e)&fieldSelector=metadata.name%3Dx&shardSelector=y&bookmarkIntervalSeconds=7&gaplessDelta=1&pretty"), false)
+	o, err := wire.ParseListOptions(query(t,
+		"watch=1&allowWatchBookmarks=True&resourceVersion=1000000007&resourceVersionMatch=NotOlderThan"+
+			"&sendInitialEvents=0&timeoutSeconds=42&limit=500&continue=abc&labelSelector=a%3Db,c+in+(d,e)&fieldSelector=metadata.name%3Dx&shardSelector=y&bookmarkIntervalSeconds=7&gaplessDelta=1&pretty"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !o.Watch || !o.Bookmarks || o.RV != 1000000007 || o.ResourceVersion != "1000000007" || o.Match != wire.MatchNotOlderThan ||
-		o.InitialEvents == nil || *o.InitialEvents || o.TimeoutSeconds == nil || *o.TimeoutSeconds != 42 || o.Limit != 500 || o.Continue != "abc" ||
-		o.Shard != "y" || o.BookmarkInterval == nil || *o.BookmarkInterval != 7 || o.BookmarkEvery(time.Minute) != 7*time.Second || !o.Delta {
+		o.InitialEvents == nil || *o.InitialEvents || o.TimeoutSeconds == nil || *o.TimeoutSeconds != 42 || o.Limit != 500 ||
+		o.Continue != "abc" ||
+		o.Shard != "y" || o.BookmarkInterval == nil || *o.BookmarkInterval != 7 ||
+		o.BookmarkEvery(time.Minute) != 7*time.Second || !o.Delta {
 		t.Errorf("%+v", o)
 	}
 	if got := o.Labels.String(); got != "a=b,c in (d,e)" {
@@ -67,7 +71,8 @@ func TestNoOptionsSelectEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !o.Labels.Empty() || !o.Fields.Empty() || o.Watch || o.Bookmarks || o.InitialEvents != nil || o.TimeoutSeconds != nil || o.Limit != 0 ||
+	if !o.Labels.Empty() || !o.Fields.Empty() || o.Watch || o.Bookmarks || o.InitialEvents != nil || o.TimeoutSeconds != nil ||
+		o.Limit != 0 ||
 		o.Shard != "" || o.BookmarkInterval != nil || o.BookmarkEvery(time.Minute) != time.Minute || o.Delta {
 		t.Errorf("%+v", o)
 	}
@@ -89,7 +94,8 @@ func TestNegativeLimitIsNoLimit(t *testing.T) {
 
 func TestTimeoutSecondsAlwaysFitADuration(t *testing.T) {
 	for raw, want := range map[string]int64{
-		"9223372036854775807": int64(math.MaxInt64 / time.Second), "-9223372036854775808": -int64(math.MaxInt64 / time.Second), "-1": -1, "0": 0,
+		"9223372036854775807": int64(math.MaxInt64 / time.Second), "-9223372036854775808": -int64(math.MaxInt64 / time.Second),
+		"-1": -1, "0": 0,
 	} {
 		o, err := wire.ParseListOptions(query(t, "timeoutSeconds="+raw), false)
 		if err != nil || *o.TimeoutSeconds != want {
@@ -100,9 +106,12 @@ func TestTimeoutSecondsAlwaysFitADuration(t *testing.T) {
 
 func TestMalformedOptionsAreBadRequests(t *testing.T) {
 	for raw, want := range map[string]string{
-		"resourceVersion=abc":                 `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
-		"resourceVersion=-5":                  `invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: parsing "-5": invalid syntax`,
-		"watch&resourceVersion=abc":           `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
+		"resourceVersion=abc": `invalid resource version: resourceVersion: Invalid value: "abc": ` +
+			`strconv.ParseUint: parsing "abc": invalid syntax`,
+		"resourceVersion=-5": `invalid resource version: resourceVersion: Invalid value: "-5": ` +
+			`strconv.ParseUint: parsing "-5": invalid syntax`,
+		"watch&resourceVersion=abc": `invalid resource version: resourceVersion: Invalid value: "abc": ` +
+			`strconv.ParseUint: parsing "abc": invalid syntax`,
 		"timeoutSeconds=abc":                  `strconv.ParseInt: parsing "abc": invalid syntax`,
 		"timeoutSeconds=":                     `strconv.ParseInt: parsing "": invalid syntax`,
 		"limit=1.5":                           `strconv.ParseInt: parsing "1.5": invalid syntax`,
@@ -163,7 +172,8 @@ func FuzzParseListOptions(f *testing.F) {
 			if (err == nil) != (p.Start != 0) || err != nil && wire.StatusOf(err).Code != 422 {
 				t.Fatalf("%+v: %+v, %v", o, p, err)
 			}
-			if every := o.BookmarkEvery(time.Minute); err == nil && (every < time.Second || every > time.Hour || p.Delta && !p.EndBookmark) {
+			if every := o.BookmarkEvery(time.Minute); err == nil &&
+				(every < time.Second || every > time.Hour || p.Delta && !p.EndBookmark) {
 				t.Fatalf("%+v: %+v, bookmarks every %v", o, p, every)
 			}
 			return

@@ -14,7 +14,8 @@ import (
 
 func TestOwnerReferencesAndFinalizersAreRead(t *testing.T) {
 	o := newObject(t, `{"data":{"x":"y"},"metadata":{"finalizers":["orphan","x.io/\u0066"],"name":"a","ownerReferences":[`+
-		`{"apiVersion":"v1","blockOwnerDeletion":true,"kind":"ConfigMap","name":"o","uid":"1"},{"apiVersion":"apps/v1","controller":true,"kind":"Deployment","name":"d","uid":"2"}]}}`, 7)
+		`{"apiVersion":"v1","blockOwnerDeletion":true,"kind":"ConfigMap","name":"o","uid":"1"},{"apiVersion":"apps/v1",`+
+		`"controller":true,"kind":"Deployment","name":"d","uid":"2"}]}}`, 7)
 	want := []metav1.OwnerReference{
 		{APIVersion: "v1", Kind: "ConfigMap", Name: "o", UID: "1", BlockOwnerDeletion: new(true)},
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "2", Controller: new(true)},
@@ -25,12 +26,14 @@ func TestOwnerReferencesAndFinalizersAreRead(t *testing.T) {
 	if got := o.Finalizers(); !slices.Equal(got, []string{"orphan", "x.io/f"}) {
 		t.Errorf("finalizers %q", got)
 	}
-	if later := o.WithResourceVersion(8000000); !wire.SameOwnerReferences(o, later) || len(later.OwnerReferences()) != 2 || len(later.Finalizers()) != 2 {
+	if later := o.WithResourceVersion(8000000); !wire.SameOwnerReferences(o, later) || len(later.OwnerReferences()) != 2 ||
+		len(later.Finalizers()) != 2 {
 		t.Error("another resourceVersion changed the owners")
 	}
 	for _, text := range []string{
 		`{"metadata":{"name":"a"}}`, `{"metadata":{"name":"a","ownerReferences":[],"finalizers":[]}}`,
-		`{"metadata":{"name":"a","ownerReferences":null,"finalizers":null}}`, `{"metadata":{"name":"a","ownerReferences":{},"finalizers":"x"}}`,
+		`{"metadata":{"name":"a","ownerReferences":null,"finalizers":null}}`,
+		`{"metadata":{"name":"a","ownerReferences":{},"finalizers":"x"}}`,
 		`{"metadata":{"name":"a","labels":{"ownerReferences":"x"}}}`,
 	} {
 		other := newObject(t, text, 7)
@@ -65,8 +68,10 @@ func FuzzOwners(f *testing.F) {
 		if json.Unmarshal(o.JSON(), &typed, options) != nil || len(refs) == 0 && len(finalizers) == 0 {
 			return
 		}
-		if len(refs) > 0 && len(typed.Metadata.OwnerReferences) == 0 || len(finalizers) > 0 && len(typed.Metadata.Finalizers) == 0 {
-			t.Errorf("%q: %v and %q, want %v and %q", input, refs, finalizers, typed.Metadata.OwnerReferences, typed.Metadata.Finalizers)
+		if len(refs) > 0 && len(typed.Metadata.OwnerReferences) == 0 ||
+			len(finalizers) > 0 && len(typed.Metadata.Finalizers) == 0 {
+			t.Errorf("%q: %v and %q, want %v and %q",
+				input, refs, finalizers, typed.Metadata.OwnerReferences, typed.Metadata.Finalizers)
 		}
 	})
 }

@@ -117,7 +117,8 @@ func FuzzParseObject(f *testing.F) {
 		pod, `{}`, `null`, ` { "metadata" : { "resourceVersion" : "5" , "labels" : { } } } `, "{\"metadata\":\n{}}",
 		`{"metadata":{"resourceVersion":"1","resourceVersion":null},"metadata":{"name":"\u0061\ud800"}}`,
 		`{"apiVersion":"v1","apiVersion":"v2","spec":{"nodeName":1e5,"nodeName":"x"},"status":{"phase":true},"spec":{}}`,
-		"{\"metadata\":{\"name\":\"\xff\",\"labels\":{\"\xc3\xa4\":null}}}", `{"a":[1,-0.5e+10,[],{},"\\\"\/"]}`, `{"metadata":{"generation":3,"resourceVersion":""}}`,
+		"{\"metadata\":{\"name\":\"\xff\",\"labels\":{\"\xc3\xa4\":null}}}", `{"a":[1,-0.5e+10,[],{},"\\\"\/"]}`,
+		`{"metadata":{"generation":3,"resourceVersion":""}}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -173,7 +174,8 @@ func checkObject(t *testing.T, o *wire.Object, tree map[string]any) {
 	other := o.WithResourceVersion(77)
 	stamped := with(tree, "metadata", with(meta, "resourceVersion", "77"))
 	sameTree(t, other.JSON(), stamped)
-	sameTree(t, other.WithAPIVersion("x/v9").WithResourceVersion(1<<40).WithResourceVersion(77).JSON(), with(stamped, "apiVersion", "x/v9"))
+	sameTree(t, other.WithAPIVersion("x/v9").WithResourceVersion(1<<40).WithResourceVersion(77).JSON(),
+		with(stamped, "apiVersion", "x/v9"))
 	bare := with(meta, "resourceVersion", "")
 	delete(bare, "resourceVersion")
 	sameTree(t, other.Value(), with(tree, "metadata", bare))

@@ -186,7 +186,8 @@ func checkWatch(o ListOptions) field.ErrorList {
 		return errs
 	}
 	if o.InitialEvents == nil {
-		errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+		errs = append(errs,
+			field.Forbidden(at, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
 	}
 	if o.Match != MatchNotOlderThan {
 		errs = append(errs, field.NotSupported(at, o.Match, []Match{MatchNotOlderThan}))
@@ -203,7 +204,9 @@ func checkWatch(o ListOptions) field.ErrorList {
 func checkExtensions(o ListOptions, initial bool) field.ErrorList {
 	var errs field.ErrorList
 	if n := o.BookmarkInterval; n != nil && (*n < 1 || *n > MaxBookmarkInterval) {
-		errs = append(errs, field.Invalid(field.NewPath("bookmarkIntervalSeconds"), *n, fmt.Sprintf("must be between 1 and %d", MaxBookmarkInterval)))
+		errs = append(errs,
+			field.Invalid(field.NewPath("bookmarkIntervalSeconds"), *n,
+				fmt.Sprintf("must be between 1 and %d", MaxBookmarkInterval)))
 	}
 	if o.Delta && !initial {
 		errs = append(errs, field.Forbidden(field.NewPath("gaplessDelta"), "gaplessDelta requires sendInitialEvents=true"))

@@ -136,7 +136,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // programs builds what was not given. It returns the servers to measure, and gapless for relays.
 func programs(ctx context.Context, o options, dir string) (measured []peer.Program, relay peer.Program, err error) {
-	for _, p := range []peer.Program{{Name: peer.Upstream, Path: o.upstream}, {Name: peer.Gapless, Path: o.gapless, Debug: o.profiles != ""}} {
+	for _, p := range []peer.Program{
+		{Name: peer.Upstream, Path: o.upstream}, {Name: peer.Gapless, Path: o.gapless, Debug: o.profiles != ""},
+	} {
 		if o.only != "" && o.only != p.Name && p.Name == peer.Upstream {
 			continue
 		}

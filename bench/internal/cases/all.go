@@ -66,8 +66,10 @@ func creating() []Case {
 		}
 		all = append(all, Case{
 			Name: fmt.Sprintf("create-%d", c.clients), Title: fmt.Sprintf("create, %s", clients(c.clients)), Stage: Definition,
-			Run:     runCreate(load.Structured, c.clients),
-			Metrics: slices.Concat([]Metric{{Name: "rate", Unit: "/s", Goal: Times(c.rate)}}, cost, []Metric{{Name: "p99", Unit: "ms"}, allocs}),
+			Run: runCreate(load.Structured, c.clients),
+			Metrics: slices.Concat([]Metric{{Name: "rate", Unit: "/s", Goal: Times(c.rate)}}, cost, []Metric{
+				{Name: "p99", Unit: "ms"}, allocs,
+			}),
 		})
 	}
 	for _, kind := range []struct {
@@ -77,7 +79,10 @@ func creating() []Case {
 		all = append(all, Case{
 			Name: kind.name, Title: kind.title + ", " + clients(16), Stage: Definition, Ours: true,
 			Run: runCreate(kind.content, 16), Metrics: []Metric{
-				{Name: "cpu", Unit: "us", Goal: AtMost(createCost)}, {Name: "rate", Unit: "/s"}, {Name: "p99", Unit: "ms"}, allocs,
+				{Name: "cpu", Unit: "us", Goal: AtMost(createCost)},
+				{Name: "rate", Unit: "/s"},
+				{Name: "p99", Unit: "ms"},
+				allocs,
 			},
 		})
 	}
@@ -91,9 +96,13 @@ func patching() []Case {
 		cpu     float64
 	}{{1, 1. / 4}, {64, 1. / 10}} {
 		all = append(all, Case{
-			Name: fmt.Sprintf("patch-hot-%d", c.clients), Title: "merge patch of one object, " + clients(c.clients), Stage: Definition,
-			Run: runPatch(c.clients), Metrics: []Metric{
-				{Name: "rate", Unit: "/s"}, {Name: "cpu", Unit: "us", Goal: Ratio(c.cpu)}, {Name: "p99", Unit: "ms"}, {Name: "refused", Goal: AtMost(0)},
+			Name: fmt.Sprintf("patch-hot-%d", c.clients), Title: "merge patch of one object, " + clients(c.clients),
+			Stage: Definition,
+			Run:   runPatch(c.clients), Metrics: []Metric{
+				{Name: "rate", Unit: "/s"},
+				{Name: "cpu", Unit: "us", Goal: Ratio(c.cpu)},
+				{Name: "p99", Unit: "ms"},
+				{Name: "refused", Goal: AtMost(0)},
 			},
 		})
 	}
@@ -136,7 +145,9 @@ func listing() []Case {
 func resume() Case {
 	return Case{
 		Name: "resume", Title: "1 000 resumes from recent resourceVersions, 500 events each", Stage: Objects, Run: runResume,
-		Metrics: []Metric{{Name: "cpu", Unit: "us/event", Goal: Ratio(1. / 15)}, {Name: "rate", Unit: "events/s"}, {Name: "p99", Unit: "ms"}},
+		Metrics: []Metric{
+			{Name: "cpu", Unit: "us/event", Goal: Ratio(1. / 15)}, {Name: "rate", Unit: "events/s"}, {Name: "p99", Unit: "ms"},
+		},
 	}
 }
 
@@ -144,9 +155,12 @@ func resumingFar() []Case {
 	var all []Case
 	for _, updates := range []int{1000, 10_000, 100_000} {
 		all = append(all, Case{
-			Name: fmt.Sprintf("resume-far-%d", updates), Title: fmt.Sprintf("8 resumes at once, %d updates back", updates), Stage: Definition, Ours: true,
-			Run:     runResumeFar(updates),
-			Metrics: []Metric{{Name: "cpu", Unit: "us/event", Goal: AtMost(10)}, {Name: "rate", Unit: "events/s"}, {Name: "p99", Unit: "ms"}},
+			Name: fmt.Sprintf("resume-far-%d", updates), Title: fmt.Sprintf("8 resumes at once, %d updates back", updates),
+			Stage: Definition, Ours: true,
+			Run: runResumeFar(updates),
+			Metrics: []Metric{
+				{Name: "cpu", Unit: "us/event", Goal: AtMost(10)}, {Name: "rate", Unit: "events/s"}, {Name: "p99", Unit: "ms"},
+			},
 		})
 	}
 	return all
@@ -181,7 +195,8 @@ func rendering() []Case {
 		{"watch-table", "tables", tables, 0.4},
 		{"watch-metadata", "metadata only", metadata, 0.4},
 	} {
-		all = append(all, flood(c.name, "500 watchers of "+c.title+", flat out, HTTP/1.1", crowd{form: c.form}, floodGoals{cpu: Ratio(c.cpu)}))
+		all = append(all,
+			flood(c.name, "500 watchers of "+c.title+", flat out, HTTP/1.1", crowd{form: c.form}, floodGoals{cpu: Ratio(c.cpu)}))
 	}
 	return all
 }
@@ -189,10 +204,15 @@ func rendering() []Case {
 func watching() []Case {
 	return []Case{
 		flood("watch-h1", "1 000 watchers, flat out, HTTP/1.1", crowd{}, floodGoals{Times(2.5), Ratio(0.4), Ratio(0.5)}),
-		flood("watch-h2", "1 000 watchers, flat out, HTTP/2, 10 connections", crowd{multiplexed: true}, floodGoals{Times(3), Ratio(0.35), Ratio(0.3)}),
-		flood("watch-5000", "5 000 watchers, flat out, HTTP/1.1", crowd{large: true}, floodGoals{Times(2), Ratio(0.55), Ratio(0.5)}),
+		flood("watch-h2", "1 000 watchers, flat out, HTTP/2, 10 connections", crowd{multiplexed: true}, floodGoals{
+			Times(3), Ratio(0.35), Ratio(0.3),
+		}),
+		flood("watch-5000", "5 000 watchers, flat out, HTTP/1.1", crowd{large: true}, floodGoals{
+			Times(2), Ratio(0.55), Ratio(0.5),
+		}),
 		{
-			Name: "watch-one", Title: "100 watchers on one HTTP/2 connection, flat out", Stage: Definition, Run: runFlood(crowd{single: true}),
+			Name: "watch-one", Title: "100 watchers on one HTTP/2 connection, flat out", Stage: Definition,
+			Run: runFlood(crowd{single: true}),
 			Metrics: []Metric{
 				{Name: "cut", Goal: AtMost(0)},
 				{Name: "p99", Unit: "ms", Goal: AtMost(100)},
@@ -203,7 +223,9 @@ func watching() []Case {
 		},
 		{
 			Name: "watch-paced", Title: "1 000 watchers, 5 updates/s, HTTP/1.1", Stage: Definition, Run: runPaced,
-			Metrics: []Metric{{Name: "cpu", Unit: "us/event", Goal: Ratio(0.4)}, {Name: "p99", Unit: "ms", Goal: Ratio(0.4)}, {Name: "cut"}},
+			Metrics: []Metric{
+				{Name: "cpu", Unit: "us/event", Goal: Ratio(0.4)}, {Name: "p99", Unit: "ms", Goal: Ratio(0.4)}, {Name: "cut"},
+			},
 		},
 	}
 }
@@ -214,7 +236,10 @@ func selecting() []Case {
 		all = append(all, Case{
 			Name: "select-" + by, Title: "5 000 watchers that each select 1/5000, by " + by, Stage: Shards, Run: runSelect(by),
 			Metrics: []Metric{
-				{Name: "cpu", Unit: "us/write", Goal: Ratio(1. / 20)}, {Name: "unwatched", Unit: "us/write"}, {Name: "writes", Unit: "/s"}, {Name: "p99", Unit: "ms"},
+				{Name: "cpu", Unit: "us/write", Goal: Ratio(1. / 20)},
+				{Name: "unwatched", Unit: "us/write"},
+				{Name: "writes", Unit: "/s"},
+				{Name: "p99", Unit: "ms"},
 			},
 		})
 	}
@@ -224,11 +249,13 @@ func selecting() []Case {
 func idling() []Case {
 	return []Case{
 		{
-			Name: "idle-h1", Title: "memory per idle watcher, HTTP/1.1", Stage: Definition, Fresh: true, Run: runIdle(crowd{large: true}),
+			Name: "idle-h1", Title: "memory per idle watcher, HTTP/1.1", Stage: Definition, Fresh: true,
+			Run:     runIdle(crowd{large: true}),
 			Metrics: []Metric{{Name: "memory", Unit: "KB", Goal: Ratio(0.4)}},
 		},
 		{
-			Name: "idle-h2", Title: "memory per idle watcher, HTTP/2", Stage: Definition, Fresh: true, Run: runIdle(crowd{large: true, multiplexed: true}),
+			Name: "idle-h2", Title: "memory per idle watcher, HTTP/2", Stage: Definition, Fresh: true,
+			Run:     runIdle(crowd{large: true, multiplexed: true}),
 			Metrics: []Metric{{Name: "memory", Unit: "KB", Goal: Ratio(1. / 4)}},
 		},
 	}
@@ -236,9 +263,12 @@ func idling() []Case {
 
 func concurrentLists() Case {
 	return Case{
-		Name: "concurrent-lists", Title: "200 clients list 10 000 at once", Stage: Objects, Fresh: true, Once: true, Run: runConcurrentLists,
+		Name: "concurrent-lists", Title: "200 clients list 10 000 at once", Stage: Objects, Fresh: true, Once: true,
+		Run: runConcurrentLists,
 		Metrics: []Metric{
-			{Name: "time", Unit: "s", Goal: Ratio(1. / 20)}, {Name: "peak", Unit: "MB", Goal: Ratio(1. / 40)}, {Name: "cut", Goal: AtMost(0)},
+			{Name: "time", Unit: "s", Goal: Ratio(1. / 20)},
+			{Name: "peak", Unit: "MB", Goal: Ratio(1. / 40)},
+			{Name: "cut", Goal: AtMost(0)},
 		},
 	}
 }

@@ -109,7 +109,10 @@ func (b *Bench) prepare(ctx context.Context, c Case, i int) (*Run, error) {
 		p = b.Kube
 	}
 	b.count++
-	r := &Run{Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles, dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name))}
+	r := &Run{
+		Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles,
+		dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name)),
+	}
 	if c.Kinds {
 		r.content = load.ConfigMap
 	}
@@ -148,7 +151,9 @@ func (b *Bench) prepare(ctx context.Context, c Case, i int) (*Run, error) {
 func shards(ctx context.Context, s *peer.Server, n int) ([]*load.Writer, error) {
 	all := make([]*load.Writer, n)
 	for i := range all {
-		all[i] = &load.Writer{Key: i, Object: load.Object{Namespace: namespace(i), Name: fmt.Sprintf("shard-%05d", i), Shard: shard(i)}}
+		all[i] = &load.Writer{
+			Key: i, Object: load.Object{Namespace: namespace(i), Name: fmt.Sprintf("shard-%05d", i), Shard: shard(i)},
+		}
 	}
 	if s.Name != peer.Upstream { // the reference server has no namespaces, and takes every name
 		if err := makeNamespaces(ctx, s, n, namespace); err != nil {

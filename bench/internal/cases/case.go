@@ -50,7 +50,8 @@ type Scale struct {
 // everything works, not how fast.
 func Full() Scale {
 	return Scale{
-		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Quiet: 2 * time.Second, Long: 20_000, Longer: 150_000, Watchers: 1000, Forms: 500, Crowd: 5000,
+		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Quiet: 2 * time.Second, Long: 20_000, Longer: 150_000, Watchers: 1000,
+		Forms: 500, Crowd: 5000,
 		PerConn: 100, Paced: 50, Resumes: 1000, Listers: 200, Hot: 64,
 		Held: 100_000, Changes: 180_000, Informers: 1000, Rate: 5 * time.Second,
 	}
@@ -59,7 +60,8 @@ func Full() Scale {
 // Short is the scale of CI.
 func Short() Scale {
 	return Scale{
-		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Quiet: 200 * time.Millisecond, Long: 400, Longer: 900, Watchers: 40, Forms: 20, Crowd: 100,
+		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Quiet: 200 * time.Millisecond, Long: 400, Longer: 900,
+		Watchers: 40, Forms: 20, Crowd: 100,
 		PerConn: 20, Paced: 3, Resumes: 50, Listers: 8, Hot: 8,
 		Held: 400, Changes: 300, Informers: 40, Rate: 300 * time.Millisecond,
 	}
@@ -237,7 +239,8 @@ func served(ctx context.Context, conn wire.Conn, content load.Content) error {
 			_, err = conn.Do(wire.Request{Method: http.MethodDelete, Path: probe.Object.Collection() + "/probe"}, io.Discard)
 			return err
 		}
-		if refused, ok := errors.AsType[*wire.StatusError](err); !ok || refused.Status != http.StatusNotFound && refused.Status != http.StatusTooManyRequests {
+		if refused, ok := errors.AsType[*wire.StatusError](err); !ok ||
+			refused.Status != http.StatusNotFound && refused.Status != http.StatusTooManyRequests {
 			return fmt.Errorf("wait until objects can be made: %w", err)
 		}
 		select {
@@ -259,7 +262,10 @@ func (r *Run) fillWith(ctx context.Context, n int, content load.Content) ([]*loa
 	all := make([]*load.Writer, max(n-r.filled, 0))
 	for i := range all {
 		key := r.filled + i
-		all[i] = &load.Writer{Key: key % 100_000, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("filled-%06d", key), Content: content}}
+		all[i] = &load.Writer{
+			Key:    key % 100_000,
+			Object: load.Object{Namespace: "default", Name: fmt.Sprintf("filled-%06d", key), Content: content},
+		}
 	}
 	r.filled += len(all)
 	return all, load.Make(ctx, r.Target, 16, all)

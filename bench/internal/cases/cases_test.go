@@ -43,7 +43,10 @@ func TestGoals(t *testing.T) {
 
 func TestTheReportShowsMediansAndRatios(t *testing.T) {
 	report := &Report{}
-	row := report.row(Case{Name: "x", Title: "some work", Metrics: []Metric{{Name: "cpu", Unit: "us", Goal: Ratio(0.1)}, {Name: "rate", Goal: Times(2)}}})
+	row := report.row(Case{
+		Name: "x", Title: "some work",
+		Metrics: []Metric{{Name: "cpu", Unit: "us", Goal: Ratio(0.1)}, {Name: "rate", Goal: Times(2)}},
+	})
 	for _, v := range []float64{300, 100, 200} {
 		row.add(peer.Upstream, Sample{Values: map[string]float64{"cpu": v, "rate": v}})
 		row.add(peer.Gapless, Sample{Values: map[string]float64{"cpu": v / 20, "rate": v}, Notes: nil})

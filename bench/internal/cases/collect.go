@@ -30,7 +30,8 @@ const (
 // collecting is garbage collection, which the reference server does not have.
 func collecting() Case {
 	return Case{
-		Name: "collect-10000", Title: "garbage collection of 10 000 dependents, 4 other writers", Stage: Definition, Ours: true, Run: runCollect,
+		Name: "collect-10000", Title: "garbage collection of 10 000 dependents, 4 other writers", Stage: Definition, Ours: true,
+		Run: runCollect,
 		Metrics: []Metric{
 			{Name: "time", Unit: "s", Goal: AtMost(5)},
 			{Name: "slower", Unit: "x", Goal: AtMost(2)},
@@ -55,7 +56,9 @@ func runCollect(ctx context.Context, r *Run) (Sample, error) {
 	if err != nil {
 		return s, err
 	}
-	others, err := load.NewWriters(ctx, r.Target, collectWriters, load.Object{Namespace: "default", Name: r.unique(), Content: load.ConfigMap})
+	others, err := load.NewWriters(ctx, r.Target, collectWriters, load.Object{
+		Namespace: "default", Name: r.unique(), Content: load.ConfigMap,
+	})
 	if err != nil {
 		return s, err
 	}
@@ -145,7 +148,8 @@ func collected(ctx context.Context, conn wire.Conn, collection string) error {
 		case slices.Equal(names, []string{survivingOwner, survivingDependent}):
 			return nil
 		case len(names) < 3:
-			return fmt.Errorf("%w: it holds %v, and the owner that was not deleted and its dependent should be left", errCollected, names)
+			return fmt.Errorf("%w: it holds %v, and the owner that was not deleted and its dependent should be left",
+				errCollected, names)
 		case time.Now().After(end):
 			return fmt.Errorf("%w: after %v it still holds %v and more", errCollected, collectWithin, names)
 		}

@@ -13,7 +13,8 @@ func longListing() []Case {
 			Metrics: append([]Metric{{Name: "cpu", Unit: "us/object", Goal: Ratio(1. / 25)}}, rest...),
 		},
 		{
-			Name: "list-gzip-150000", Title: "LIST of 150 000, gzip, 1 client", Stage: Objects, Once: true, Ours: true, Run: runLongerList,
+			Name: "list-gzip-150000", Title: "LIST of 150 000, gzip, 1 client", Stage: Objects, Once: true, Ours: true,
+			Run:     runLongerList,
 			Metrics: append([]Metric{{Name: "cpu", Unit: "us/object"}, {Name: "growth", Unit: "x", Goal: AtMost(1.5)}}, rest...),
 		},
 	}

@@ -20,14 +20,16 @@ const dearerMemory = 1.15
 
 func managedMemory() Case {
 	return Case{
-		Name: "memory-managed", Title: "resident memory with 10 000 objects of two managers, settled", Once: true, Run: runManagedMemory,
+		Name: "memory-managed", Title: "resident memory with 10 000 objects of two managers, settled", Once: true,
+		Run:     runManagedMemory,
 		Metrics: []Metric{{Name: "filled", Unit: "MB", Goal: Ratio(1. / 4)}},
 	}
 }
 
 func managedPods() Case {
 	return Case{
-		Name: "memory-managed-pods", Title: "resident memory with 10 000 Pods of two managers, against none", Ours: true, Run: runManagedPods,
+		Name: "memory-managed-pods", Title: "resident memory with 10 000 Pods of two managers, against none", Ours: true,
+		Run:     runManagedPods,
 		Metrics: []Metric{{Name: "ratio", Goal: AtMost(dearerMemory)}, {Name: "filled", Unit: "MB"}, {Name: "plain", Unit: "MB"}},
 	}
 }
@@ -115,7 +117,10 @@ func runManagedPods(ctx context.Context, r *Run) (Sample, error) {
 		{"plain", "", (*load.Writer).AnnotateUnmanaged},
 		{"filled", "Update controller, Update kubelet status", (*load.Writer).Annotate},
 	} {
-		p := population{name: kind.name, like: load.Object{Namespace: "default", Content: load.Pod, Manager: "controller"}, managers: kind.managers}
+		p := population{
+			name: kind.name, like: load.Object{Namespace: "default", Content: load.Pod, Manager: "controller"},
+			managers: kind.managers,
+		}
 		p.write = func(all []*load.Writer) error {
 			for _, write := range []func(*load.Writer) error{(*load.Writer).Create, kind.annotate, (*load.Writer).Report} {
 				if err := load.Each(ctx, r.Target, fillers, all, write); err != nil {

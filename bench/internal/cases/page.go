@@ -129,6 +129,7 @@ func (l line) write(b *strings.Builder) {
 	if l.Peer != nil {
 		theirs = format(*l.Peer, "") + " " + l.PeerName
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %d |\n", work, format(l.Gapless, l.Unit), theirs, ratio(l.Gapless, l.peer()), l.Goal,
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %d |\n", work, format(l.Gapless, l.Unit), theirs, ratio(l.Gapless, l.peer()),
+		l.Goal,
 		l.Goal.met(l.peer(), l.Gapless), l.run)
 }

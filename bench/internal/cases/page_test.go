@@ -57,7 +57,9 @@ func TestTheRecordHasEveryCaseOfTheServers(t *testing.T) {
 
 func TestMissedGoalsComeFirstAndNewerResultsTakeThePlaceOfOlderOnes(t *testing.T) {
 	up := 100.
-	list := Result{Case: "list-1", Work: "LIST", Metric: "cpu", Unit: "ms", Gapless: 5, Peer: &up, PeerName: "generic", Goal: Ratio(1. / 25)}
+	list := Result{
+		Case: "list-1", Work: "LIST", Metric: "cpu", Unit: "ms", Gapless: 5, Peer: &up, PeerName: "generic", Goal: Ratio(1. / 25),
+	}
 	small := list
 	small.Case, small.Work, small.Gapless = "list-8", "LIST of 8", 6
 	start := Result{Case: "start", Work: "start", Metric: "ready", Gapless: 1, Peer: &up, PeerName: "generic", Goal: Ratio(0.5)}
@@ -91,10 +93,15 @@ func rowsOf(page string) []string {
 
 func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	report := &Report{}
-	row := report.row(Case{Name: "x", Title: "work", Metrics: []Metric{{Name: "cpu", Unit: "us", Goal: Ratio(1. / 3)}, {Name: "rate", Goal: Times(2)}}})
+	row := report.row(Case{
+		Name: "x", Title: "work",
+		Metrics: []Metric{{Name: "cpu", Unit: "us", Goal: Ratio(1. / 3)}, {Name: "rate", Goal: Times(2)}},
+	})
 	row.add(peer.Upstream, Sample{Values: map[string]float64{"cpu": 9, "rate": 1}})
 	row.add(peer.Gapless, Sample{Values: map[string]float64{"cpu": 2, "rate": 4}})
-	relay := report.row(Case{Name: "relay-x", Title: "work", Relay: true, Kinds: true, Metrics: []Metric{{Name: "time", Goal: AtMost(1. / 3)}}})
+	relay := report.row(Case{
+		Name: "relay-x", Title: "work", Relay: true, Kinds: true, Metrics: []Metric{{Name: "time", Goal: AtMost(1. / 3)}},
+	})
 	relay.add(peer.Upstream, Sample{Values: map[string]float64{"time": 1}})
 	relay.add(peer.Gapless, Sample{Values: map[string]float64{"time": 0.2}})
 	results := report.Results()

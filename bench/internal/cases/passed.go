@@ -26,7 +26,9 @@ func passing() []Case {
 	var all []Case
 	for _, by := range []string{"namespace", "label"} {
 		all = append(all, Case{
-			Name: "resume-select-" + by, Title: fmt.Sprintf("%d resumes at once, %d updates back, each selects 1/%d by %s", passers, passedUpdates, passedShards, by),
+			Name: "resume-select-" + by,
+			Title: fmt.Sprintf("%d resumes at once, %d updates back, each selects 1/%d by %s",
+				passers, passedUpdates, passedShards, by),
 			Stage: Shards, Ours: true, Run: runPassed(by), Metrics: []Metric{
 				{Name: "cpu", Unit: "us/update", Goal: AtMost(1)}, {Name: "rate", Unit: "updates/s"}, {Name: "p99", Unit: "ms"},
 			},

@@ -14,7 +14,8 @@ const dearer = 1.1
 // reference server has no built-in kinds.
 func encoding() []Case {
 	metrics := func(unit string, more ...Metric) []Metric {
-		return append([]Metric{{Name: "ratio", Goal: AtMost(dearer)}, {Name: "cpu", Unit: unit}, {Name: "json", Unit: unit}}, more...)
+		return append([]Metric{{Name: "ratio", Goal: AtMost(dearer)}, {Name: "cpu", Unit: unit}, {Name: "json", Unit: unit}},
+			more...)
 	}
 	return []Case{
 		{
@@ -22,11 +23,13 @@ func encoding() []Case {
 			Run: runEncodedList(false), Metrics: metrics("ms", Metric{Name: "size", Unit: "MB"}),
 		},
 		{
-			Name: "list-protobuf-gzip", Title: "LIST of 10 000 ConfigMaps in protobuf, against JSON, gzip", Stage: Definition, Ours: true,
-			Run: runEncodedList(true), Metrics: metrics("ms", Metric{Name: "size", Unit: "MB"}),
+			Name: "list-protobuf-gzip", Title: "LIST of 10 000 ConfigMaps in protobuf, against JSON, gzip", Stage: Definition,
+			Ours: true,
+			Run:  runEncodedList(true), Metrics: metrics("ms", Metric{Name: "size", Unit: "MB"}),
 		},
 		{
-			Name: "watch-protobuf", Title: "1 000 watchers of ConfigMaps in protobuf, against JSON, flat out, HTTP/1.1", Stage: Definition, Ours: true,
+			Name: "watch-protobuf", Title: "1 000 watchers of ConfigMaps in protobuf, against JSON, flat out, HTTP/1.1",
+			Stage: Definition, Ours: true,
 			Run: runEncodedFlood, Metrics: metrics("us/event", Metric{Name: "p99", Unit: "ms"}, Metric{Name: "cut"}),
 		},
 	}
@@ -45,7 +48,9 @@ func runEncodedList(gzip bool) func(context.Context, *Run) (Sample, error) {
 			if err != nil {
 				return s, err
 			}
-			reader := &load.Reader{Conn: conns[0], List: load.List{Path: like.Collection(), Version: "0", Gzip: gzip, Accept: accept}}
+			reader := &load.Reader{
+				Conn: conns[0], List: load.List{Path: like.Collection(), Version: "0", Gzip: gzip, Accept: accept},
+			}
 			size, err := reader.Read() // which also makes the blocks
 			if err != nil {
 				hangUp()
@@ -97,12 +102,16 @@ func runEncodedFlood(ctx context.Context, r *Run) (Sample, error) {
 	name := r.Case
 	defer func() { r.Case = name }()
 	r.Case = name + "-json"
-	text, err := r.deliver(ctx, crowd{content: load.ConfigMap}, floodWriters, func(w load.Writers) error { return w.Flood(ctx, r.Scale.For) })
+	text, err := r.deliver(ctx, crowd{content: load.ConfigMap}, floodWriters, func(w load.Writers) error {
+		return w.Flood(ctx, r.Scale.For)
+	})
 	if err != nil {
 		return text, err
 	}
 	r.Case = name
-	s, err := r.deliver(ctx, crowd{content: load.ConfigMap, binary: true}, floodWriters, func(w load.Writers) error { return w.Flood(ctx, r.Scale.For) })
+	s, err := r.deliver(ctx, crowd{content: load.ConfigMap, binary: true}, floodWriters, func(w load.Writers) error {
+		return w.Flood(ctx, r.Scale.For)
+	})
 	s.Values["json"] = text.Values["cpu"]
 	s.Values["ratio"] = s.Values["cpu"] / text.Values["cpu"]
 	return s, err

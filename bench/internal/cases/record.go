@@ -68,7 +68,9 @@ func (r *Record) Write(path string) error {
 // Add adds a run. What it measured again is removed from the runs before.
 func (r *Record) Add(run Recorded) {
 	for i := range r.Runs {
-		r.Runs[i].Results = slices.DeleteFunc(r.Runs[i].Results, func(was Result) bool { return slices.ContainsFunc(run.Results, was.same) })
+		r.Runs[i].Results = slices.DeleteFunc(r.Runs[i].Results, func(was Result) bool {
+			return slices.ContainsFunc(run.Results, was.same)
+		})
 	}
 	r.Runs = append(slices.DeleteFunc(r.Runs, func(was Recorded) bool { return len(was.Results) == 0 }), run)
 }

@@ -39,7 +39,8 @@ func relaying() []Case {
 		watch("relay-watch-500", "500 watchers, 50 changes/s", false),
 		watch("relay-watch-5000", "5 000 watchers, 50 changes/s", true),
 		{
-			Name: "relay-restart", Title: "upstream restarts under 1 000 informers of 10 000 objects", Relay: true, Once: true, Run: runRelayRestart, Metrics: []Metric{
+			Name: "relay-restart", Title: "upstream restarts under 1 000 informers of 10 000 objects", Relay: true, Once: true,
+			Run: runRelayRestart, Metrics: []Metric{
 				{Name: "client-lists", Goal: AtMost(0)},
 				{Name: "relay-lists", Goal: AtMost(1)},
 				{Name: "relay-pages"},
@@ -50,7 +51,8 @@ func relaying() []Case {
 			},
 		},
 		{
-			Name: "relay-lists", Title: "200 clients list 10 000 at once", Stage: Objects, Fresh: true, Relay: true, Once: true, Run: runRelayLists, Metrics: []Metric{
+			Name: "relay-lists", Title: "200 clients list 10 000 at once", Stage: Objects, Fresh: true, Relay: true, Once: true,
+			Run: runRelayLists, Metrics: []Metric{
 				{Name: "share-0", Goal: AtMost(1. / 20)},
 				{Name: "share", Goal: AtMost(1. / 20)},
 				{Name: "time-0", Unit: "s"},
@@ -65,7 +67,8 @@ func relaying() []Case {
 		relayFresh("relay-fresh-other", "consistent lists, 100/s, 20 changes/s of another resource", elsewhere),
 		relayFresh("relay-fresh", "consistent lists, 100/s, 50 changes/s", changing),
 		{
-			Name: "relay-hold", Title: "100 000 objects of 2 KB, 180 000 changes", Relay: true, Once: true, Run: runRelayHold, Metrics: []Metric{
+			Name: "relay-hold", Title: "100 000 objects of 2 KB, 180 000 changes", Relay: true, Once: true, Run: runRelayHold,
+			Metrics: []Metric{
 				{Name: "cold", Unit: "s", Goal: AtMost(10)},
 				{Name: "cold-cpu", Unit: "s"},
 				{Name: "cold-upstream", Unit: "s"},

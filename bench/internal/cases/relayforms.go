@@ -33,13 +33,16 @@ func relayedForms() []relayedForm {
 // relayForms is what lists of built-in kinds cost a relay, compared with serve, in each form.
 func relayForms() Case {
 	c := Case{
-		Name: "relay-forms-kinds", Title: "LIST of 3 000 ConfigMaps, which were changed while they were mirrored", Relay: true, Kinds: true, Fresh: true,
+		Name: "relay-forms-kinds", Title: "LIST of 3 000 ConfigMaps, which were changed while they were mirrored", Relay: true,
+		Kinds: true, Fresh: true,
 		Stage: Definition, Run: runRelayForms,
 	}
 	for _, f := range relayedForms() {
 		c.Metrics = append(c.Metrics,
 			Metric{Name: f.name, Unit: "of serve's CPU", Goal: AtMost(asServed)},
-			Metric{Name: f.name + "-relay", Unit: "ms/list"}, Metric{Name: f.name + "-serve", Unit: "ms/list"}, Metric{Name: f.name + "-alone", Unit: "ms/list"})
+			Metric{Name: f.name + "-relay", Unit: "ms/list"}, Metric{Name: f.name + "-serve", Unit: "ms/list"}, Metric{
+				Name: f.name + "-alone", Unit: "ms/list",
+			})
 	}
 	return c
 }
@@ -86,7 +89,9 @@ func runRelayForms(ctx context.Context, r *Run) (s Sample, err error) {
 func (r *Run) changedMaps(ctx context.Context, of *peer.Server, n int) error {
 	all := make([]*load.Writer, n)
 	for i := range all {
-		all[i] = &load.Writer{Key: i, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("changed-%06d", i), Content: load.ConfigMap}}
+		all[i] = &load.Writer{
+			Key: i, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("changed-%06d", i), Content: load.ConfigMap},
+		}
 	}
 	if err := load.Make(ctx, of.Target, 16, all); err != nil {
 		return err

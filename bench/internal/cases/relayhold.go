@@ -108,7 +108,8 @@ func (r *Run) cold(ctx context.Context, s *Sample, front *peer.Front, dir string
 	if err != nil {
 		return nil, errors.Join(err, relay.Stop())
 	}
-	s.Values["cold"], s.Values["cold-cpu"], s.Values["cold-upstream"] = cold.Seconds(), cpu.Seconds(), (after.CPU - before.CPU).Seconds()
+	s.Values["cold"], s.Values["cold-cpu"], s.Values["cold-upstream"] = cold.Seconds(), cpu.Seconds(),
+		(after.CPU - before.CPU).Seconds()
 	return relay, nil
 }
 
@@ -206,7 +207,8 @@ func (r *Run) resumed(ctx context.Context, s *Sample, relay *peer.Server, from s
 	}
 	verdict, _ := crowd.Judge()
 	if behind > 0 || !verdict.Faultless() || verdict.Cut > 0 || follower.Events() != changes {
-		return fmt.Errorf("a watch that resumes after the relay's restart got %d of %d changes: %s", follower.Events(), changes, verdict)
+		return fmt.Errorf("a watch that resumes after the relay's restart got %d of %d changes: %s",
+			follower.Events(), changes, verdict)
 	}
 	s.Values["warm-lists"], err = relayReads(ctx, relay)
 	return err

@@ -305,7 +305,10 @@ func (r *Run) changer(ctx context.Context, what changes, acknowledged *atomic.Ui
 func (r *Run) others(ctx context.Context, conn wire.Conn) (func() error, error) {
 	another := strings.NewReplacer("benches", "others", `"bench"`, `"other"`, "Bench", "Other").Replace
 	collection := another(load.Namespaced("default"))
-	_, err := conn.Do(wire.Request{Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Body: []byte(another(load.Definition))}, io.Discard)
+	_, err := conn.Do(wire.Request{
+		Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		Body: []byte(another(load.Definition)),
+	}, io.Discard)
 	if refused, is := errors.AsType[*wire.StatusError](err); err != nil && (!is || refused.Status != http.StatusConflict) {
 		return nil, fmt.Errorf("define another resource: %w", err)
 	}
@@ -316,7 +319,8 @@ func (r *Run) others(ctx context.Context, conn wire.Conn) (func() error, error) 
 		if err == nil {
 			break
 		}
-		if refused, is := errors.AsType[*wire.StatusError](err); !is || refused.Status != http.StatusNotFound && refused.Status != http.StatusTooManyRequests || time.Now().After(end) {
+		if refused, is := errors.AsType[*wire.StatusError](err); !is ||
+			refused.Status != http.StatusNotFound && refused.Status != http.StatusTooManyRequests || time.Now().After(end) {
 			return nil, fmt.Errorf("create an object of another resource: %w", err)
 		}
 		if err := wait(ctx, freshEvery); err != nil {
@@ -327,7 +331,9 @@ func (r *Run) others(ctx context.Context, conn wire.Conn) (func() error, error) 
 	return func() error {
 		n++
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, n)
-		_, err := conn.Do(wire.Request{Method: http.MethodPatch, Path: collection + "/" + name, Type: "application/merge-patch+json", Body: patch}, io.Discard)
+		_, err := conn.Do(wire.Request{
+			Method: http.MethodPatch, Path: collection + "/" + name, Type: "application/merge-patch+json", Body: patch,
+		}, io.Discard)
 		return err
 	}, nil
 }

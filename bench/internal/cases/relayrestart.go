@@ -103,10 +103,14 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	s.Values["right"] = right.Seconds()
 	s.Values["watches-ended"] = float64(fleet.Watches.Load() - watches)
 	if n := fleet.Lists.Load(); n > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%s: informers listed %d times at the relay, %d of their watches expired", x.Program.Name, n, fleet.Expired.Load()))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("%s: informers listed %d times at the relay, %d of their watches expired",
+				x.Program.Name, n, fleet.Expired.Load()))
 	}
 	if behind > 0 || fleet.Wrong() > 0 {
-		err = errors.Join(err, fmt.Errorf("of %d informers of the relay %d are not right, and %d events came again or out of order", x.Scale.Informers, behind, fleet.Wrong()))
+		err = errors.Join(err,
+			fmt.Errorf("of %d informers of the relay %d are not right, and %d events came again or out of order",
+				x.Scale.Informers, behind, fleet.Wrong()))
 	}
 	return err
 }
@@ -130,7 +134,8 @@ func (x *restarts) ofUpstream(ctx context.Context, s *Sample) error {
 	all, err := x.lists(ctx)
 	s.Values["alone-lists"], s.Values["alone-right"] = all/float64(n), right.Seconds()
 	if behind > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("%s: %d of %d informers of its own are not right after %v", x.Program.Name, behind, n, rightWithin))
+		s.Notes = append(s.Notes,
+			fmt.Sprintf("%s: %d of %d informers of its own are not right after %v", x.Program.Name, behind, n, rightWithin))
 	}
 	return err
 }

@@ -89,7 +89,8 @@ func (a *audience) check(s *Sample, who string, behind, changes int) error {
 	if behind == 0 && verdict.Faultless() && verdict.Cut == 0 && ended == 0 && (least == 0 || least >= int64(changes*smallest)) {
 		return nil
 	}
-	text := fmt.Sprintf("%s: %s; %d of %d that are read are behind, %d others were ended, the least of them got %d bytes", who, verdict, behind, len(a.arrivals), ended, least)
+	text := fmt.Sprintf("%s: %s; %d of %d that are read are behind, %d others were ended, the least of them got %d bytes",
+		who, verdict, behind, len(a.arrivals), ended, least)
 	if who == peer.Relay {
 		return errors.New(text)
 	}
@@ -152,7 +153,8 @@ func runRelayWatch(large bool) func(context.Context, *Run) (Sample, error) {
 					}
 				}
 			}
-			s.Values[of.name+"-p50"], s.Values[of.name+"-p99"] = milliseconds(added.Quantile(0.5)), milliseconds(added.Quantile(0.99))
+			s.Values[of.name+"-p50"], s.Values[of.name+"-p99"] = milliseconds(added.Quantile(0.5)), milliseconds(
+				added.Quantile(0.99))
 			_, latency := a.crowd.Judge()
 			s.Values["over-p50"] = milliseconds(latency.Quantile(0.5)) - s.Values["alone-p50"]
 			s.Values["over-p99"] = milliseconds(latency.Quantile(0.99)) - s.Values["alone-p99"]

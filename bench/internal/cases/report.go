@@ -28,7 +28,9 @@ type Row struct {
 }
 
 func (r *Report) row(c Case) *Row {
-	row := &Row{Case: c.Name, Title: c.Title, Samples: map[string][]Sample{}, metrics: c.Metrics, relay: c.Relay, before: "generic"}
+	row := &Row{
+		Case: c.Name, Title: c.Title, Samples: map[string][]Sample{}, metrics: c.Metrics, relay: c.Relay, before: "generic",
+	}
 	if c.Kinds {
 		row.before = peer.Kube
 	}
@@ -90,7 +92,8 @@ func (r *Report) relayed(w io.Writer) {
 		title := row.Title
 		for _, m := range row.metrics {
 			up, own := row.Median(peer.Upstream, m.Name), row.Median(peer.Gapless, m.Name)
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", title, m.Name, m.Goal, format(up, m.Unit), m.Goal.met(math.NaN(), up),
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", title, m.Name, m.Goal, format(up, m.Unit),
+				m.Goal.met(math.NaN(), up),
 				format(own, m.Unit), m.Goal.met(math.NaN(), own))
 			title = ""
 		}

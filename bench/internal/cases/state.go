@@ -60,7 +60,9 @@ func runMemory(ctx context.Context, r *Run) (Sample, error) {
 func runCreate(content load.Content, n int) func(context.Context, *Run) (Sample, error) {
 	return func(ctx context.Context, r *Run) (Sample, error) {
 		return r.write(ctx, n, func(prefix string, w *load.Writer, i int) error {
-			w.Object = load.Object{Namespace: "default", Name: fmt.Sprintf("%s-%s-%03d-%06d", prefix, r.unique(), w.Key, i), Content: content}
+			w.Object = load.Object{
+				Namespace: "default", Name: fmt.Sprintf("%s-%s-%03d-%06d", prefix, r.unique(), w.Key, i), Content: content,
+			}
 			return w.Create()
 		})
 	}
@@ -102,12 +104,15 @@ func (r *Run) write(ctx context.Context, n int, op func(prefix string, w *load.W
 
 // timed measures writes of writers that are connected: some to warm up, and then those
 // that count.
-func (r *Run) timed(ctx context.Context, writers load.Writers, op func(prefix string, w *load.Writer, i int) error) (Sample, error) {
+func (r *Run) timed(ctx context.Context, writers load.Writers,
+	op func(prefix string, w *load.Writer, i int) error,
+) (Sample, error) {
 	n := len(writers)
 	var refused atomic.Int64
 	try := func(prefix string, worker, i int) error {
 		err := op(prefix, writers[worker], i)
-		if status, ok := errors.AsType[*wire.StatusError](err); ok && status.Status >= http.StatusInternalServerError && r.Name == peer.Upstream {
+		if status, ok := errors.AsType[*wire.StatusError](err); ok && status.Status >= http.StatusInternalServerError &&
+			r.Name == peer.Upstream {
 			refused.Add(1)
 			return nil
 		}

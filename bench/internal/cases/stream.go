@@ -69,7 +69,9 @@ func (c crowd) connections(s Scale) int {
 func (c crowd) open(ctx context.Context, r *Run, writers load.Writers) (*load.Crowd, error) {
 	watches := make([]load.Watch, c.watchers(r.Scale))
 	for i := range watches {
-		watches[i] = load.Watch{Path: writers[0].Object.Collection(), Accept: c.form.accept, Follower: load.NewFollower(0, len(writers), 1)}
+		watches[i] = load.Watch{
+			Path: writers[0].Object.Collection(), Accept: c.form.accept, Follower: load.NewFollower(0, len(writers), 1),
+		}
 		watches[i].Follower.Kind, watches[i].Follower.Binary = c.form.kind, c.binary
 		if c.binary {
 			watches[i].Accept = load.Protobuf
@@ -97,7 +99,9 @@ func runPaced(ctx context.Context, r *Run) (Sample, error) {
 // every event.
 func (r *Run) deliver(ctx context.Context, kind crowd, n int, write func(load.Writers) error) (Sample, error) {
 	s := Sample{Values: map[string]float64{}}
-	writers, err := load.NewWriters(ctx, r.Target, n, load.Object{Namespace: "default", Name: r.unique(), Annotated: kind.form != form{}, Content: kind.content})
+	writers, err := load.NewWriters(ctx, r.Target, n, load.Object{
+		Namespace: "default", Name: r.unique(), Annotated: kind.form != form{}, Content: kind.content,
+	})
 	if err != nil {
 		return s, err
 	}
@@ -174,7 +178,8 @@ func (r *Run) resume(ctx context.Context, versions []uint64, n int) (Sample, err
 			f.From(versions[i])
 			f.Until = last
 			began := time.Now()
-			path := load.Query(load.Namespaced("default"), "watch", "1", "resourceVersion", strconv.FormatUint(versions[i], 10), "timeoutSeconds", "600")
+			path := load.Query(load.Namespaced("default"), "watch", "1", "resourceVersion", strconv.FormatUint(versions[i], 10),
+				"timeoutSeconds", "600")
 			if _, err := conn.Do(wire.Request{Path: path}, f); err != nil {
 				return err
 			}

@@ -27,7 +27,9 @@ func TestFollowerReadsProtobuf(t *testing.T) {
 		f.Binary = true
 		now := time.Now().UnixNano()
 		var stream []byte
-		for i, s := range []Stamp{{Key: 0, Seq: 1, Sent: now}, {Key: 1, Seq: 1, Sent: now}, {Key: 0, Seq: 3, Sent: now}, {Key: 0, Seq: 3, Sent: now}} {
+		for i, s := range []Stamp{
+			{Key: 0, Seq: 1, Sent: now}, {Key: 1, Seq: 1, Sent: now}, {Key: 0, Seq: 3, Sent: now}, {Key: 0, Seq: 3, Sent: now},
+		} {
 			stream = append(stream, binaryEvent("MODIFIED", 10+i, s)...)
 		}
 		stream = append(stream, binaryEvent("BOOKMARK", 13, Stamp{})...)

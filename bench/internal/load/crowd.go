@@ -155,7 +155,11 @@ func (c *Crowd) once(ctx context.Context, i int, w *Watch, opened func()) error 
 	if strings.Contains(w.Path, "?") {
 		sep = "&"
 	}
-	r := wire.Request{Accept: w.Accept, Path: w.Path + sep + "watch=1&timeoutSeconds=3600&resourceVersion=" + strconv.FormatUint(w.Follower.version, 10), Opened: opened}
+	r := wire.Request{
+		Accept: w.Accept,
+		Path:   w.Path + sep + "watch=1&timeoutSeconds=3600&resourceVersion=" + strconv.FormatUint(w.Follower.version, 10),
+		Opened: opened,
+	}
 	if len(c.loops) > 0 {
 		done := make(chan error, 1)
 		if err := c.loops[i%len(c.loops)].Start(ctx, r, w.Follower, func(err error) { done <- err }); err != nil {

@@ -126,10 +126,13 @@ func (f *Fleet) pause(ctx context.Context, d time.Duration) {
 
 func (f *Fleet) watch(ctx context.Context, i int, own *Follower, opened func()) error {
 	done := make(chan error, 1)
-	r := wire.Request{Path: Query(f.path, "watch", "1", "allowWatchBookmarks", "true", "timeoutSeconds", "3600", "resourceVersion", strconv.FormatUint(own.version, 10)), Opened: func() {
-		f.Watches.Add(1)
-		opened()
-	}}
+	r := wire.Request{
+		Path: Query(f.path, "watch", "1", "allowWatchBookmarks", "true", "timeoutSeconds", "3600", "resourceVersion",
+			strconv.FormatUint(own.version, 10)), Opened: func() {
+			f.Watches.Add(1)
+			opened()
+		},
+	}
 	if err := f.loops[i%len(f.loops)].Start(ctx, r, own, func(err error) { done <- err }); err != nil {
 		return err
 	}
@@ -147,7 +150,8 @@ func (f *Fleet) list(ctx context.Context, own *Follower, version string) error {
 	stop := context.AfterFunc(ctx, conn.Close)
 	defer stop()
 	state := &stamps{}
-	if _, err := conn.Do(wire.Request{Method: http.MethodGet, Path: Query(f.path, "resourceVersion", version)}, state); err != nil {
+	if _, err := conn.Do(wire.Request{Method: http.MethodGet, Path: Query(f.path, "resourceVersion", version)},
+		state); err != nil {
 		return err
 	}
 	at, err := state.version()

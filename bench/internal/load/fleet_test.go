@@ -9,10 +9,13 @@ import (
 func TestStampsOfAListAreFoundWhateverThePieces(t *testing.T) {
 	var items []string
 	for key := range 5 {
-		items = append(items, string(Object{Namespace: "default", Name: fmt.Sprint("o", key), Version: "7"}.append(nil, Stamp{Key: key, Seq: int64(10 + key)})))
+		items = append(items,
+			string(Object{Namespace: "default", Name: fmt.Sprint("o", key), Version: "7"}.append(nil,
+				Stamp{Key: key, Seq: int64(10 + key)})))
 	}
 	for name, format := range map[string]string{
-		"gapless": `{"kind":"BenchList","metadata":{"resourceVersion":"99"},"items":[%s]}`, "upstream": `{"items":[%s],"kind":"BenchList","metadata":{"continue":"","resourceVersion":"99"}}`,
+		"gapless":  `{"kind":"BenchList","metadata":{"resourceVersion":"99"},"items":[%s]}`,
+		"upstream": `{"items":[%s],"kind":"BenchList","metadata":{"continue":"","resourceVersion":"99"}}`,
 	} {
 		body := fmt.Sprintf(format, strings.Join(items, ","))
 		for size := 1; size <= len(body); size += 13 {

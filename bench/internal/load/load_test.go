@@ -19,11 +19,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // event renders a frame as a server does.
 func event(version, key int, seq int64) string {
-	body := Object{Namespace: "default", Name: fmt.Sprintf("o-%d", key), Version: fmt.Sprint(version)}.append(nil, Stamp{Key: key, Seq: seq})
+	body := Object{Namespace: "default", Name: fmt.Sprintf("o-%d", key), Version: fmt.Sprint(version)}.append(nil,
+		Stamp{Key: key, Seq: seq})
 	return `{"type":"MODIFIED","object":` + string(body) + "}\n"
 }
 
-const mark = `{"type":"BOOKMARK","object":{"kind":"Bench","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+const mark = `{"type":"BOOKMARK","object":{"kind":"Bench","metadata":{"resourceVersion":"%d",` +
+	`"annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 
 func TestFollowerReportsMissingRepeatedAndDisorderedEvents(t *testing.T) {
 	for _, tc := range []struct {
@@ -53,7 +55,8 @@ func TestFollowerReportsMissingRepeatedAndDisorderedEvents(t *testing.T) {
 					}
 				}
 				if f.Verdict() != tc.want || f.Events() != tc.events || f.Position() != tc.behind {
-					t.Fatalf("in pieces of %d: %v, %d events, position %d; want %v, %d, %d", size, f.Verdict(), f.Events(), f.Position(), tc.want, tc.events, tc.behind)
+					t.Fatalf("in pieces of %d: %v, %d events, position %d; want %v, %d, %d",
+						size, f.Verdict(), f.Events(), f.Position(), tc.want, tc.events, tc.behind)
 				}
 			}
 			if tc.want.Faultless() != (tc.want == Verdict{}) {
@@ -76,7 +79,10 @@ func TestFollowerEndsAtItsVersionBookmarkOrError(t *testing.T) {
 		events int64
 	}{
 		{"at a version", until, event(11, 0, 1) + event(12, 0, 2) + event(13, 0, 3), wire.ErrStop, 2},
-		{"after the initial events", initial, event(15, 0, 1) + event(11, 0, 7) + fmt.Sprintf(mark, 20) + event(21, 0, 8), wire.ErrStop, 2},
+		{
+			"after the initial events", initial, event(15, 0, 1) + event(11, 0, 7) + fmt.Sprintf(mark, 20) + event(21, 0, 8),
+			wire.ErrStop, 2,
+		},
 		{"at a 410", NewFollower(0, 1, 1), `{"type":"ERROR","object":{"kind":"Status","code":410}}` + "\n", errExpired, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -93,7 +99,9 @@ func TestFollowerEndsAtItsVersionBookmarkOrError(t *testing.T) {
 	if _, err := table.Write([]byte(event(11, 0, 1))); err == nil {
 		t.Error("an event of another kind than was asked for is taken")
 	}
-	for _, bad := range []string{`{"type":"ERROR","object":{"code":500}}`, `{"type":"ADDED","object":{"metadata":{"resourceVersion":"1"}}}`, "hello"} {
+	for _, bad := range []string{
+		`{"type":"ERROR","object":{"code":500}}`, `{"type":"ADDED","object":{"metadata":{"resourceVersion":"1"}}}`, "hello",
+	} {
 		if _, err := NewFollower(0, 1, 1).Write([]byte(bad + "\n")); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
@@ -164,7 +172,8 @@ func item(name string, key int) string {
 
 // page renders a list without its last brace, which pages adds.
 func page(token string, items ...string) string {
-	return fmt.Sprintf(`{"kind":"BenchList","items":[%s],"metadata":{"continue":%q,"resourceVersion":"9"}`, strings.Join(items, ","), token)
+	return fmt.Sprintf(`{"kind":"BenchList","items":[%s],"metadata":{"continue":%q,"resourceVersion":"9"}`,
+		strings.Join(items, ","), token)
 }
 
 func TestReaderFollowsPagesAndChecksThem(t *testing.T) {
@@ -183,7 +192,8 @@ func TestReaderFollowsPagesAndChecksThem(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			r := &Reader{Conn: &pages{bodies: tc.bodies}, List: List{Path: "/x", Limit: 2}}
 			got, err := r.Verify()
-			if got != tc.want && tc.err == "" || tc.err == "" && err != nil || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
+			if got != tc.want && tc.err == "" || tc.err == "" && err != nil ||
+				tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
 				t.Errorf("%d objects, %v; want %d, %q", got, err, tc.want, tc.err)
 			}
 		})

@@ -27,7 +27,9 @@ func (w *Writer) Apply() error {
 func (w *Writer) Reapply() error { return w.request(w.application()) }
 
 func (w *Writer) application() wire.Request {
-	return wire.Request{Method: http.MethodPatch, Path: w.path() + "?force=true" + w.manager("&"), Type: "application/apply-patch+yaml"}
+	return wire.Request{
+		Method: http.MethodPatch, Path: w.path() + "?force=true" + w.manager("&"), Type: "application/apply-patch+yaml",
+	}
 }
 
 // Modify updates the object as a controller does: it sends what the server returned last,
@@ -64,15 +66,19 @@ func (w *Writer) Report() error {
 // appendStatus renders a patch of the status of a pod that runs.
 func appendStatus(b []byte, key int) []byte {
 	host, ip := "10.0.0."+strconv.Itoa(key%250), fmt.Sprintf("10.1.%d.%d", key/250%250, key%250)
-	b = fmt.Appendf(b, `{"status":{"phase":"Running","qosClass":"Burstable","hostIP":%q,"hostIPs":[{"ip":%q}],"podIP":%q,"podIPs":[{"ip":%q}],`, host, host, ip, ip)
+	b = fmt.Appendf(b,
+		`{"status":{"phase":"Running","qosClass":"Burstable","hostIP":%q,"hostIPs":[{"ip":%q}],"podIP":%q,"podIPs":[{"ip":%q}],`,
+		host, host, ip, ip)
 	b = append(b, `"startTime":"2026-01-31T08:30:00Z","conditions":[`...)
 	for _, condition := range []string{"PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"} {
-		b = fmt.Appendf(b, `{"type":%q,"status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-31T08:30:0%dZ"},`, condition, key%10)
+		b = fmt.Appendf(b, `{"type":%q,"status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-31T08:30:0%dZ"},`,
+			condition, key%10)
 	}
 	b = append(b[:len(b)-1], `],"containerStatuses":[`...)
 	for _, container := range []string{"server", "proxy"} {
 		b = fmt.Appendf(b, `{"name":%q,"image":"registry.example/team/%s","imageID":"","containerID":"containerd://%s",`+
-			`"ready":true,"started":true,"restartCount":0,"state":{"running":{"startedAt":"2026-01-31T08:30:0%dZ"}}},`, container, container, payload(key, 0)[:64], key%10)
+			`"ready":true,"started":true,"restartCount":0,"state":{"running":{"startedAt":"2026-01-31T08:30:0%dZ"}}},`, container,
+			container, payload(key, 0)[:64], key%10)
 	}
 	return append(b[:len(b)-1], `]}}`...)
 }

@@ -28,7 +28,11 @@ func TestWriterFindsWhatTheServerDidNotStore(t *testing.T) {
 		{"another value", strings.Replace(good, `"weight":0.25`, `"weight":0.5`, 1), "object.spec.weight"},
 		{"no value", strings.Replace(good, `"paused":false,`, "", 1), "object.spec.paused"},
 		{"a list that is shorter", strings.Replace(good, `,"--verbosity=2"`, "", 1), "object.spec.containers[0].args"},
-		{"a string instead of a map", strings.Replace(good, `"selector":{"app":"bench","tier":"backend","zone":"a"}`, `"selector":"x"`, 1), "object.spec.selector"},
+		{
+			"a string instead of a map",
+			strings.Replace(good, `"selector":{"app":"bench","tier":"backend","zone":"a"}`, `"selector":"x"`, 1),
+			"object.spec.selector",
+		},
 		{"another version", strings.Replace(good, `"resourceVersion":"7"`, `"resourceVersion":"8"`, 1), "resourceVersion 8"},
 		{"another manager", strings.Replace(good, byUser, byUser+","+byKubelet, 1), "Apply user, Update kubelet status"},
 	} {
@@ -111,7 +115,8 @@ func TestTheStatusOfAPodIsJSON(t *testing.T) {
 			Conditions []any
 		}
 	}
-	if err := json.Unmarshal(appendStatus(nil, 70_007), &patch); err != nil || patch.Status.Phase != "Running" || len(patch.Status.Conditions) != 5 {
+	if err := json.Unmarshal(appendStatus(nil, 70_007), &patch); err != nil || patch.Status.Phase != "Running" ||
+		len(patch.Status.Conditions) != 5 {
 		t.Errorf("%+v, %v", patch, err)
 	}
 }

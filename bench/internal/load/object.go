@@ -138,7 +138,8 @@ func (o Object) render(b []byte, s Stamp) []byte {
 func (o Object) large(b []byte, s Stamp) []byte {
 	const many, bytes = 16, 24
 	text := payload(s.Key, 0)
-	b = fmt.Appendf(b, `"spec":{"payload":"%s","replicas":3,"paused":false,"weight":0.25,"strategy":"RollingUpdate","selector":{`, text[:250])
+	b = fmt.Appendf(b, `"spec":{"payload":"%s","replicas":3,"paused":false,"weight":0.25,"strategy":"RollingUpdate","selector":{`,
+		text[:250])
 	for i := range many {
 		b = fmt.Appendf(b, `"bench.example/part-%02d":"%s",`, i, text[i:i+bytes])
 	}
@@ -161,18 +162,26 @@ func (o Object) large(b []byte, s Stamp) []byte {
 // What follows the metadata of an object that is not nearly all payload.
 const (
 	structured = `"spec":{"payload":"%s","replicas":%d,"paused":false,"weight":0.25,"strategy":"RollingUpdate",` +
-		`"schedule":"*/5 0-6 * * 1,3","notBefore":"2026-01-31T08:30:00Z","maxUnavailable":"25%%","selector":{"app":"bench","tier":"backend","zone":"a"},"containers":[` +
-		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080","--verbosity=2"],"ports":[{"port":8080},{"port":9090,"protocol":"UDP"}]},` +
-		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","args":["--upstream=127.0.0.1:8080"],"ports":[{"port":8443}]}],` +
+		`"schedule":"*/5 0-6 * * 1,3","notBefore":"2026-01-31T08:30:00Z","maxUnavailable":"25%%","selector":{"app":"bench",` +
+		`"tier":"backend","zone":"a"},"containers":[` +
+		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080","--verbosity=2"],` +
+		`"ports":[{"port":8080},{"port":9090,"protocol":"UDP"}]},` +
+		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","args":["--upstream=127.0.0.1:8080"],` +
+		`"ports":[{"port":8443}]}],` +
 		`"shard":%q,"stamp":"%s"}}`
-	userPart = `"spec":{"payload":"%s","strategy":"RollingUpdate","schedule":"*/5 0-6 * * 1,3","selector":{"app":"bench","tier":"backend","zone":"a"},"containers":[` +
+	userPart = `"spec":{"payload":"%s","strategy":"RollingUpdate","schedule":"*/5 0-6 * * 1,3","selector":{"app":"bench",` +
+		`"tier":"backend","zone":"a"},"containers":[` +
 		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080","--verbosity=2"],"ports":[{"port":8080},{"port":9090,"protocol":"UDP"}]}]}}`
-	controllerPart = `"spec":{"replicas":%d,"paused":false,"weight":0.25,"notBefore":"2026-01-31T08:30:00Z","maxUnavailable":"25%%","containers":[` +
-		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","args":["--upstream=127.0.0.1:8080"],"ports":[{"port":8443}]}],` +
+	controllerPart = `"spec":{"replicas":%d,"paused":false,"weight":0.25,"notBefore":"2026-01-31T08:30:00Z",` +
+		`"maxUnavailable":"25%%","containers":[` +
+		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","args":["--upstream=127.0.0.1:8080"],` +
+		`"ports":[{"port":8443}]}],` +
 		`"shard":%q,"stamp":"%s"}}`
-	configMap = `"data":{"LOG_LEVEL":"info","REPLICAS":"%d","config.yaml":"listen: 0.0.0.0:8080\nretries: 3\ntoken: %s\n","stamp":"%s"}}`
-	pod       = `"spec":{"serviceAccountName":"default","nodeSelector":{"zone":"a"},"containers":[` +
-		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080"],"ports":[{"name":"http","containerPort":8080}],` +
+	configMap = `"data":{"LOG_LEVEL":"info","REPLICAS":"%d","config.yaml":"listen: 0.0.0.0:8080\nretries: 3\ntoken: ` +
+		`%s\n","stamp":"%s"}}`
+	pod = `"spec":{"serviceAccountName":"default","nodeSelector":{"zone":"a"},"containers":[` +
+		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080"],"ports":[{"name":"http",` +
+		`"containerPort":8080}],` +
 		`"env":[{"name":"TOKEN","value":"%s"},{"name":"REPLICAS","value":"%d"}],` +
 		`"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"256Mi"}},` +
 		`"readinessProbe":{"httpGet":{"path":"/ready","port":"http"},"periodSeconds":5},` +

@@ -23,7 +23,9 @@ func TestObjectsHaveTheirKindSizeAndStamp(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, annotated := range []bool{false, true} {
-				o := Object{Namespace: "default", Name: "made-create-pod-16-0-001-000001", Content: tc.content, Annotated: annotated}
+				o := Object{
+					Namespace: "default", Name: "made-create-pod-16-0-001-000001", Content: tc.content, Annotated: annotated,
+				}
 				raw := o.append(nil, Stamp{Key: 3, Seq: 7})
 				var got struct {
 					Kind     string
@@ -41,7 +43,8 @@ func TestObjectsHaveTheirKindSizeAndStamp(t *testing.T) {
 				if !strings.Contains(string(raw), "00003-0000000007-") {
 					t.Errorf("no stamp in %s", raw)
 				}
-				if s, ok := parseStamp([]byte(got.Metadata.Annotations["stamp"])); ok != annotated || annotated && (s.Key != 3 || s.Seq != 7) {
+				if s, ok := parseStamp([]byte(got.Metadata.Annotations["stamp"])); ok != annotated ||
+					annotated && (s.Key != 3 || s.Seq != 7) {
 					t.Errorf("annotated: %t, but %+v", annotated, s)
 				}
 			}

@@ -20,7 +20,12 @@ func TestAllocsAreThoseOfTheWorkAlone(t *testing.T) {
 	}))
 	t.Cleanup(metrics.Close)
 	roots := metrics.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // httptest makes it
-	s := &Server{Program: Program{Name: Gapless}, Target: wire.Target{Address: metrics.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}}
+	s := &Server{
+		Program: Program{Name: Gapless},
+		Target: wire.Target{
+			Address: metrics.Listener.Addr().String(), TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13},
+		},
+	}
 	work := func() error { allocated.Add(321); return nil }
 	if got, err := s.Allocs(t.Context(), work); got != 321 || err != nil {
 		t.Errorf("%d allocations, %v; want 321", got, err)

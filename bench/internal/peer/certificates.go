@@ -30,8 +30,9 @@ func NewCertificates(dir string) (*Certificates, error) {
 	}
 	now := time.Now()
 	root := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, NotBefore: now.Add(-time.Hour),
+		NotAfter: now.Add(24 * time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -46,7 +47,9 @@ func NewCertificates(dir string) (*Certificates, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("make a certificate: %w", err)
 		}
-		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), nil
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{
+			Type: "PRIVATE KEY", Bytes: secret,
+		}), nil
 	}
 	if c.ca, _, err = sign(root, signer); err != nil {
 		return nil, err
@@ -54,7 +57,8 @@ func NewCertificates(dir string) (*Certificates, error) {
 	leaf := func(serial int64, subject pkix.Name, usage x509.ExtKeyUsage) *x509.Certificate {
 		return &x509.Certificate{
 			SerialNumber: big.NewInt(serial), Subject: subject, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		}
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -65,7 +69,8 @@ func NewCertificates(dir string) (*Certificates, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.cert, c.key, err = sign(leaf(3, pkix.Name{CommonName: "bench", Organization: []string{"system:masters"}}, x509.ExtKeyUsageClientAuth), key); err != nil {
+	if c.cert, c.key, err = sign(leaf(3, pkix.Name{CommonName: "bench", Organization: []string{"system:masters"}},
+		x509.ExtKeyUsageClientAuth), key); err != nil {
 		return nil, err
 	}
 	for name, content := range map[string][]byte{"ca.crt": c.ca, "server.crt": cert, "server.key": secret} {

@@ -66,7 +66,10 @@ func (f *Front) Point(ctx context.Context, s *Server) error {
 		return nil
 	}
 	transport := &http.Transport{TLSClientConfig: s.Target.TLS.Clone(), ForceAttemptHTTP2: true}
-	f.web = &http.Server{Handler: discovering(s.Target.Address, transport), TLSConfig: f.tls.Clone(), ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+	f.web = &http.Server{
+		Handler: discovering(s.Target.Address, transport), TLSConfig: f.tls.Clone(), ReadHeaderTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
 	web := f.web
 	f.joined.Go(func() { // as above
 		_ = web.ServeTLS(listener, "", "") // it ends with an error always
@@ -76,7 +79,8 @@ func (f *Front) Point(ctx context.Context, s *Server) error {
 }
 
 // discovery is what the reference server of benchmarks serves.
-const discovery = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},"items":[{"metadata":{"name":"bench.gapless.io"},
+const discovery = `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","metadata":{},` +
+	`"items":[{"metadata":{"name":"bench.gapless.io"},
 "versions":[{"version":"v1","freshness":"Current","resources":[{"resource":"benches","responseKind":{"group":"bench.gapless.io","version":"v1","kind":"Bench"},
 "scope":"Namespaced","singularResource":"bench","verbs":["create","delete","get","list","patch","update","watch"]}]}]}]}`
 

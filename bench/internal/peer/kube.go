@@ -95,8 +95,10 @@ func (s *Server) kube(ctx, starting context.Context) error {
 // etcd starts the process in which kube-apiserver keeps its objects. Stop ends it after kube-apiserver.
 func (s *Server) etcd(ctx context.Context, clients, peers string) error {
 	args := []string{
-		"--data-dir=" + filepath.Join(s.dir, "etcd"), "--name=one", "--listen-client-urls=" + clients, "--advertise-client-urls=" + clients,
-		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=one=" + peers, "--log-level=error",
+		"--data-dir=" + filepath.Join(s.dir, "etcd"), "--name=one", "--listen-client-urls=" + clients,
+		"--advertise-client-urls=" + clients,
+		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=one=" + peers,
+		"--log-level=error",
 	}
 	if s.NoSync {
 		args = append(args, "--unsafe-no-fsync")

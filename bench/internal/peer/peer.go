@@ -117,7 +117,10 @@ func (s *Server) start(ctx context.Context) error {
 		return s.kube(ctx, starting)
 	}
 	if s.Name == Gapless {
-		args := []string{"serve", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "warn", "--bootstrap", "none"}
+		args := []string{
+			"serve", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "warn",
+			"--bootstrap", "none",
+		}
 		if s.Debug {
 			args = append(args, "--debug-listen", "127.0.0.1:0")
 		}

@@ -36,7 +36,8 @@ func (s *Server) relay(ctx context.Context, of *Server, front *Front, flags []st
 		return err
 	}
 	args := []string{
-		"relay", "--kubeconfig", kubeconfig, "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "error",
+		"relay", "--kubeconfig", kubeconfig, "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(),
+		"--log-level", "error",
 		"--debug-listen", "127.0.0.1:0",
 	}
 	switch of.Name {

@@ -315,7 +315,8 @@ func dialSocket(address string) (*socket, error) {
 		return nil, fmt.Errorf("make a socket: %w", err)
 	}
 	s := &socket{fd: fd}
-	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: openWithin}); err != nil {
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO,
+		&syscall.Timeval{Sec: openWithin}); err != nil {
 		return nil, errors.Join(fmt.Errorf("set SO_RCVTIMEO: %w", err), s.Close())
 	}
 	if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {

@@ -126,7 +126,8 @@ var errEnded = errors.New("the stream has ended")
 func (d *dropped) drop() error {
 	for {
 		// With MSG_TRUNC the kernel discards what it would copy (tcp(7)).
-		n, _, errno := syscall.Syscall6(syscall.SYS_RECVFROM, uintptr(d.fd.fd), 0, dropBytes, syscall.MSG_TRUNC|syscall.MSG_DONTWAIT, 0, 0)
+		n, _, errno := syscall.Syscall6(syscall.SYS_RECVFROM, uintptr(d.fd.fd), 0, dropBytes,
+			syscall.MSG_TRUNC|syscall.MSG_DONTWAIT, 0, 0)
 		switch {
 		case errno == syscall.EAGAIN:
 			return nil

@@ -79,7 +79,9 @@ func serve(t *testing.T) wire.Target {
 	t.Cleanup(s.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
-	return wire.Target{Address: s.Listener.Addr().String(), Token: "secret", TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	return wire.Target{
+		Address: s.Listener.Addr().String(), Token: "secret", TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+	}
 }
 
 func dial(t *testing.T, target wire.Target, p wire.Protocol) wire.Conn {
@@ -182,7 +184,8 @@ func TestCloseEndsRequestsInFlight(t *testing.T) {
 func TestRequestsHaveMethodQueryTokenAndBody(t *testing.T) {
 	target := serve(t)
 	var got bytes.Buffer
-	if _, err := dial(t, target, wire.HTTP1).Do(wire.Request{Method: "PUT", Path: "/echo?a=b", Body: []byte("content")}, &got); err != nil {
+	if _, err := dial(t, target, wire.HTTP1).Do(wire.Request{Method: "PUT", Path: "/echo?a=b", Body: []byte("content")},
+		&got); err != nil {
 		t.Fatal(err)
 	}
 	if want := "PUT a=b Bearer secret application/json content"; got.String() != want {
@@ -200,7 +203,9 @@ func TestRequestsHaveMethodQueryTokenAndBody(t *testing.T) {
 func TestOneMediaTypeIsAskedFor(t *testing.T) {
 	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
 		c := dial(t, target, p)
-		for accept, want := range map[string]string{"": "application/json", "application/json;as=Table": "application/json;as=Table"} {
+		for accept, want := range map[string]string{
+			"": "application/json", "application/json;as=Table": "application/json;as=Table",
+		} {
 			var got bytes.Buffer
 			if _, err := c.Do(wire.Request{Path: "/accept", Accept: accept}, &got); err != nil || got.String() != want {
 				t.Errorf("%q: the server got %q, %v", accept, got.String(), err)

@@ -85,7 +85,9 @@ func newPlan(settings []setting) (*plan, error) {
 		all = append(all, p.handle(s))
 	}
 	if len(p.etcd) == 0 && errors.Join(all...) == nil {
-		all = append(all, errors.New("--etcd-servers is required: the URL of the etcd that gapless envtest install has put beside this program"))
+		all = append(all,
+			errors.New(
+				"--etcd-servers is required: the URL of the etcd that gapless envtest install has put beside this program"))
 	}
 	return p, errors.Join(all...)
 }

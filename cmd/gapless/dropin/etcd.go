@@ -86,7 +86,8 @@ func newPlace(settings []setting) (at place, listen []string, err error) {
 			return at, nil, fmt.Errorf("--listen-client-urls: %w", err)
 		}
 		if u.Scheme != "http" || u.Host == "" {
-			return at, nil, fmt.Errorf("--listen-client-urls=%s is refused: want a URL like http://127.0.0.1:2379; it speaks HTTP without TLS", text)
+			return at, nil, fmt.Errorf(
+				"--listen-client-urls=%s is refused: want a URL like http://127.0.0.1:2379; it speaks HTTP without TLS", text)
 		}
 		listen = append(listen, u.Host)
 	}
@@ -122,7 +123,8 @@ func (at place) handler() http.Handler {
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "this is the etcd of gapless envtest install: it keeps nothing that etcd's clients could read", http.StatusNotFound)
+		http.Error(w, "this is the etcd of gapless envtest install: it keeps nothing that etcd's clients could read",
+			http.StatusNotFound)
 	})
 	return mux
 }

@@ -17,7 +17,8 @@ func etcdTable() table {
 		experimental-enable-distributed-tracing? experimental-distributed-tracing-address
 		experimental-distributed-tracing-sampling-rate enable-distributed-tracing? distributed-tracing-address
 		distributed-tracing-sampling-rate`)
-	t.add(ignored, "nothing is forwarded and no gateway is there", "proxy enable-grpc-gateway? grpc-keepalive-interval grpc-keepalive-timeout grpc-keepalive-min-time")
+	t.add(ignored, "nothing is forwarded and no gateway is there",
+		"proxy enable-grpc-gateway? grpc-keepalive-interval grpc-keepalive-timeout grpc-keepalive-min-time")
 	t.add(refused, "it speaks HTTP without TLS, and only tells where the objects are kept", `cert-file key-file trusted-ca-file
 		client-cert-auth? client-crl-file client-cert-allowed-hostname auto-tls? peer-cert-file peer-key-file
 		peer-trusted-ca-file peer-client-cert-auth? peer-auto-tls? cipher-suites tls-min-version tls-max-version`)

@@ -10,14 +10,20 @@ import (
 )
 
 // envtestArgs are the arguments of controller-runtime's APIServer.defaultArgs.
-const envtestArgs = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=certs --client-ca-file=certs/client-cert-auth-ca.crt " +
-	"--disable-admission-plugins=ServiceAccount --etcd-servers=http://127.0.0.1:1 --secure-port=2 --service-account-issuer=https://127.0.0.1:2/ " +
-	"--service-account-key-file=certs/sa-signer.crt --service-account-signing-key-file=certs/sa-signer.key --service-cluster-ip-range=10.0.0.0/24"
+const envtestArgs = "--allow-privileged=true --authorization-mode=RBAC --bind-address=127.0.0.1 --cert-dir=certs " +
+	"--client-ca-file=certs/client-cert-auth-ca.crt " +
+	"--disable-admission-plugins=ServiceAccount --etcd-servers=http://127.0.0.1:1 --secure-port=2 " +
+	"--service-account-issuer=https://127.0.0.1:2/ " +
+	"--service-account-key-file=certs/sa-signer.crt --service-account-signing-key-file=certs/sa-signer.key " +
+	"--service-cluster-ip-range=10.0.0.0/24"
 
 // kwokArgs are those of kwokctl 0.8.
-const kwokArgs = "--etcd-prefix=/registry --allow-privileged=true --admission-control= --max-requests-inflight=0 --enable-priority-and-fairness=false " +
-	"--etcd-servers=http://127.0.0.1:1 --authorization-mode=Node,RBAC --bind-address=0.0.0.0 --secure-port=2 --tls-cert-file=a.crt --tls-private-key-file=a.key " +
-	"--client-ca-file=ca.crt --service-account-key-file=a.key --service-account-signing-key-file=a.key --service-account-issuer=https://i " +
+const kwokArgs = "--etcd-prefix=/registry --allow-privileged=true --admission-control= --max-requests-inflight=0 " +
+	"--enable-priority-and-fairness=false " +
+	"--etcd-servers=http://127.0.0.1:1 --authorization-mode=Node,RBAC --bind-address=0.0.0.0 --secure-port=2 " +
+	"--tls-cert-file=a.crt --tls-private-key-file=a.key " +
+	"--client-ca-file=ca.crt --service-account-key-file=a.key --service-account-signing-key-file=a.key " +
+	"--service-account-issuer=https://i " +
 	"--proxy-client-key-file=a.key --proxy-client-cert-file=a.crt --endpoint-reconciler-type=none --v=4"
 
 // planned returns what gapless serve is called with for a command line.
@@ -62,7 +68,10 @@ func TestNewNodesGetATaintUnlessThePluginIsOff(t *testing.T) {
 }
 
 func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
-	always := []string{"--stop-at-once", "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller", "--unsafe-no-fsync"}
+	always := []string{
+		"--stop-at-once", "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller",
+		"--unsafe-no-fsync",
+	}
 	for name, c := range map[string]struct {
 		line          string
 		args, ignored []string
@@ -70,15 +79,21 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 		"envtest": {envtestArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=127.0.0.1:2", "--authorization-mode=RBAC"}, always,
 			[]string{
-				"--taint-new-nodes", "--anonymous-auth", "--client-ca-file=certs/client-cert-auth-ca.crt", "--service-account-issuer=https://127.0.0.1:2/",
+				"--taint-new-nodes", "--anonymous-auth", "--client-ca-file=certs/client-cert-auth-ca.crt",
+				"--service-account-issuer=https://127.0.0.1:2/",
 				"--service-account-key-file=certs/sa-signer.crt", "--service-account-signing-key-file=certs/sa-signer.key",
 			}), []string{"allow-privileged", "service-cluster-ip-range"}},
 		"kwokctl": {kwokArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=0.0.0.0:2", "--authorization-mode=RBAC"}, always,
 			[]string{
-				"--log-level=debug", "--anonymous-auth", "--max-requests-inflight=1000000", "--tls-cert-file=a.crt", "--tls-private-key-file=a.key",
-				"--client-ca-file=ca.crt", "--service-account-key-file=a.key", "--service-account-signing-key-file=a.key", "--service-account-issuer=https://i",
-			}), []string{"allow-privileged", "enable-priority-and-fairness", "proxy-client-key-file", "proxy-client-cert-file", "endpoint-reconciler-type"}},
+				"--log-level=debug", "--anonymous-auth", "--max-requests-inflight=1000000", "--tls-cert-file=a.crt",
+				"--tls-private-key-file=a.key",
+				"--client-ca-file=ca.crt", "--service-account-key-file=a.key", "--service-account-signing-key-file=a.key",
+				"--service-account-issuer=https://i",
+			}), []string{
+			"allow-privileged", "enable-priority-and-fairness", "proxy-client-key-file", "proxy-client-cert-file",
+			"endpoint-reconciler-type",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args, ignored, err := planned(t, c.line)
@@ -120,7 +135,8 @@ func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 		t.Run(flag, func(t *testing.T) {
 			_, _, err := planned(t, base+flag)
 			name, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimLeft(flag, "-"), " ", "="), "=")
-			if err == nil || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), "--"+strings.ReplaceAll(name, "_", "-")) {
+			if err == nil || !strings.Contains(err.Error(), reason) ||
+				!strings.Contains(err.Error(), "--"+strings.ReplaceAll(name, "_", "-")) {
 				t.Errorf("error %v, want one that names the flag and says %q", err, reason)
 			}
 		})
@@ -129,16 +145,19 @@ func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 
 func TestAllRefusedFlagsAreNamedAtOnce(t *testing.T) {
 	_, _, err := planned(t, "--oidc-issuer-url=https://i --authorization-config=f --etcd-servers=http://127.0.0.1:1")
-	if err == nil || !strings.Contains(err.Error(), "--oidc-issuer-url") || !strings.Contains(err.Error(), "--authorization-config") {
+	if err == nil || !strings.Contains(err.Error(), "--oidc-issuer-url") ||
+		!strings.Contains(err.Error(), "--authorization-config") {
 		t.Errorf("error %v, want both flags", err)
 	}
 }
 
 func TestFlagsThatProtectButAskForNothingAreAccepted(t *testing.T) {
 	for _, flag := range []string{
-		"--oidc-issuer-url=", "--enable-bootstrap-token-auth=false", "--tls-min-version=VersionTLS12", "--authorization-mode=AlwaysDeny,RBAC",
+		"--oidc-issuer-url=", "--enable-bootstrap-token-auth=false", "--tls-min-version=VersionTLS12",
+		"--authorization-mode=AlwaysDeny,RBAC",
 		"--requestheader-username-headers=X-Remote-User", "--enable-admission-plugins=MutatingAdmissionWebhook,PodSecurity",
-		"--audit-log-path=- --audit-policy-file=p", "--insecure-port=0", "--advertise-address 127.0.0.1", "-v 2 --vmodule a=1", "--feature-gates=A=true --runtime-config=api/all=true",
+		"--audit-log-path=- --audit-policy-file=p", "--insecure-port=0", "--advertise-address 127.0.0.1", "-v 2 --vmodule a=1",
+		"--feature-gates=A=true --runtime-config=api/all=true",
 	} {
 		if _, _, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+flag); err != nil {
 			t.Errorf("%s: %v", flag, err)
@@ -148,8 +167,9 @@ func TestFlagsThatProtectButAskForNothingAreAccepted(t *testing.T) {
 
 func TestAuthorizationModes(t *testing.T) {
 	for modes, want := range map[string]string{
-		"": "AlwaysAllow", "RBAC": "RBAC", "Node,RBAC": "RBAC", "RBAC,AlwaysAllow": "AlwaysAllow", "AlwaysAllow,RBAC": "AlwaysAllow",
-		"AlwaysDeny": "MastersOnly", "Node": "MastersOnly", "AlwaysDeny,RBAC": "RBAC",
+		"": "AlwaysAllow", "RBAC": "RBAC", "Node,RBAC": "RBAC", "RBAC,AlwaysAllow": "AlwaysAllow",
+		"AlwaysAllow,RBAC": "AlwaysAllow",
+		"AlwaysDeny":       "MastersOnly", "Node": "MastersOnly", "AlwaysDeny,RBAC": "RBAC",
 	} {
 		got, err := (&plan{modes: list(modes)}).authorization()
 		if got != want || err != nil {
@@ -160,7 +180,8 @@ func TestAuthorizationModes(t *testing.T) {
 
 func TestArgumentsAreReadAsUpstreamReadsThem(t *testing.T) {
 	got, err := parse(apiserverTable(), []string{
-		"--allow-privileged", "--secure-port", "6443", "--token_auth_file=a=b", "-v5", "-v", "6", "--anonymous-auth=false", "--unheard-of", "x", "--alone", "--etcd-servers=", "-h",
+		"--allow-privileged", "--secure-port", "6443", "--token_auth_file=a=b", "-v5", "-v", "6", "--anonymous-auth=false",
+		"--unheard-of", "x", "--alone", "--etcd-servers=", "-h",
 	})
 	want := []setting{
 		{name: "allow-privileged", value: "true"},

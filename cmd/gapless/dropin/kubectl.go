@@ -63,5 +63,7 @@ func findKubectl(path string, not []string) (string, error) {
 			return candidate, nil
 		}
 	}
-	return "", errors.New("gapless has no kubectl, and there is none in PATH: install it as https://kubernetes.io/docs/tasks/tools says, or name it in the environment variable TEST_ASSET_KUBECTL")
+	return "", errors.New(
+		"gapless has no kubectl, and there is none in PATH: install it as https://kubernetes.io/docs/tasks/tools says, or name " +
+			"it in the environment variable TEST_ASSET_KUBECTL")
 }

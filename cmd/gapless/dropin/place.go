@@ -30,7 +30,9 @@ const defaultPrefix = "/registry"
 // listens.
 func askEtcd(ctx context.Context, servers []string) (place, error) {
 	if len(servers) != 1 {
-		return place{}, fmt.Errorf("--etcd-servers has %d URLs, want one: that of the etcd that gapless envtest install has put beside this program", len(servers))
+		return place{}, fmt.Errorf(
+			"--etcd-servers has %d URLs, want one: that of the etcd that gapless envtest install has put beside this program",
+			len(servers))
 	}
 	u, err := url.Parse(servers[0])
 	if err != nil || u.Scheme != "http" || u.Host == "" {
@@ -46,7 +48,10 @@ func askEtcd(ctx context.Context, servers []string) (place, error) {
 			return at, nil
 		}
 		if wrong, is := errors.AsType[*notOurs](err); is {
-			return place{}, fmt.Errorf("--etcd-servers=%s is not the etcd of gapless envtest install (%s): gapless keeps objects itself, below the directory of the etcd beside it, and cannot keep them in another one; start that etcd, or use upstream's kube-apiserver too",
+			return place{}, fmt.Errorf(
+				"--etcd-servers=%s is not the etcd of gapless envtest install (%s): gapless keeps objects itself, below the "+
+					"directory of the etcd beside it, and cannot keep them in another one; start that etcd, or use "+
+					"upstream's kube-apiserver too",
 				servers[0], wrong.said)
 		}
 		select {

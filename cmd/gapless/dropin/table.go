@@ -24,18 +24,21 @@ func apiserverTable() table {
 
 // network are the flags about connections.
 func (t table) network() {
-	t.add(ignored, "the service kubernetes has the address that the server listens on", "advertise-address endpoint-reconciler-type external-hostname")
+	t.add(ignored, "the service kubernetes has the address that the server listens on",
+		"advertise-address endpoint-reconciler-type external-hostname")
 	t.add(ignored, "the range is fixed", "service-cluster-ip-range service-node-port-range kubernetes-service-node-port")
 	t.add(ignored, "browsers of other sites are not answered", "cors-allowed-origins strict-transport-security-directives")
 	t.add(ignored, "a port is not shared", "permit-address-sharing? permit-port-sharing?")
 	t.add(ignored, "both versions of HTTP are served", "disable-http2-serving? goaway-chance")
-	t.add(ignored, "connections have the server's own limits: docs/limits.md", "max-connection-bytes-per-sec request-timeout min-request-timeout")
+	t.add(ignored, "connections have the server's own limits: docs/limits.md",
+		"max-connection-bytes-per-sec request-timeout min-request-timeout")
 	t.add(ignored, "there is no port without TLS", "insecure-port insecure-bind-address")
 	t.add(ignored, "there is no kubelet to talk to", `kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
 		kubelet-preferred-address-types kubelet-timeout kubelet-https? kubelet-port kubelet-read-only-port`)
 	t.add(ignored, "API servers are not aggregated", `aggregator-reject-forwarding-redirect? enable-aggregator-routing?
 		proxy-client-cert-file proxy-client-key-file`)
-	t.add(ignored, "there are no other API servers beside it", "peer-advertise-ip peer-advertise-port peer-ca-file apiserver-count")
+	t.add(ignored, "there are no other API servers beside it",
+		"peer-advertise-ip peer-advertise-port peer-ca-file apiserver-count")
 	t.add(refused, "webhooks are called directly", "egress-selector-config-file")
 	t.add(refused, "TLS is Go's default, from version 1.2", "tls-cipher-suites tls-curve-preferences")
 	t.add(refused, "there is one serving certificate (--tls-cert-file)", "tls-sni-cert-key")
@@ -43,12 +46,14 @@ func (t table) network() {
 
 // storage are the flags about etcd and the cache.
 func (t table) storage() {
-	t.add(refused, "the etcd beside this program speaks HTTP without TLS, and only tells where the objects are kept", "etcd-cafile etcd-certfile etcd-keyfile")
+	t.add(refused, "the etcd beside this program speaks HTTP without TLS, and only tells where the objects are kept",
+		"etcd-cafile etcd-certfile etcd-keyfile")
 	t.add(refused, "all objects are kept in one place", "etcd-servers-overrides")
 	t.add(ignored, "the objects are not kept in an etcd", `etcd-compaction-interval etcd-count-metric-poll-period
 		etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout lease-reuse-duration-seconds storage-backend
 		storage-initialization-timeout storage-media-type`)
-	t.add(ignored, "the watch cache is always there and adapts its size", "watch-cache? watch-cache-sizes default-watch-cache-size")
+	t.add(ignored, "the watch cache is always there and adapts its size",
+		"watch-cache? watch-cache-sizes default-watch-cache-size")
 	t.add(ignored, "events stay until they are deleted", "event-ttl")
 }
 
@@ -58,7 +63,8 @@ func (t table) identities() {
 		authentication-token-webhook-config-file basic-auth-file enable-bootstrap-token-auth? oidc-ca-file oidc-client-id
 		oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim
 		oidc-username-prefix`)
-	t.add(ignored, "there is no webhook for tokens", "authentication-token-webhook-cache-ttl authentication-token-webhook-version")
+	t.add(ignored, "there is no webhook for tokens",
+		"authentication-token-webhook-cache-ttl authentication-token-webhook-version")
 	t.add(refused, "who may do what is decided by --authorization-mode=RBAC or AlwaysAllow", `authorization-config
 		authorization-policy-file authorization-webhook-config-file`)
 	t.add(ignored, "there is no webhook for authorization", `authorization-webhook-cache-authorized-ttl
@@ -67,7 +73,8 @@ func (t table) identities() {
 		"requestheader-allowed-names requestheader-client-ca-file")
 	t.add(refused, "service account tokens are valid for as long as they were asked for", "service-account-max-token-expiration")
 	t.add(refused, "service account tokens are signed with a key in a file", "service-account-signing-endpoint")
-	t.add(ignored, "service account tokens are valid for as long as they were asked for", "service-account-extend-token-expiration?")
+	t.add(ignored, "service account tokens are valid for as long as they were asked for",
+		"service-account-extend-token-expiration?")
 	t.add(ignored, "tokens of service accounts that are gone are always refused", "service-account-lookup?")
 	t.add(refused, "admission plugins have no configuration", "admission-control-config-file")
 	t.add(refused, "audit events are written to a file only (--audit-log-path)", "audit-webhook-config-file")
@@ -86,7 +93,8 @@ func (t table) operation() {
 		min-compatibility-version`)
 	t.add(ignored, "the served APIs are fixed", "runtime-config runtime-config-emulation-forward-compatible?")
 	t.add(ignored, "pods do not run here, privileged ones neither", "allow-privileged?")
-	t.add(ignored, "there is no admission plugin for tolerations", "default-not-ready-toleration-seconds default-unreachable-toleration-seconds")
+	t.add(ignored, "there is no admission plugin for tolerations",
+		"default-not-ready-toleration-seconds default-unreachable-toleration-seconds")
 	t.add(ignored, "no controllers run here, as with kube-apiserver alone", `enable-garbage-collector? delete-collection-workers
 		coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period`)
 	t.add(ignored, "requests have the server's own shares: docs/limits.md", "enable-priority-and-fairness?")
@@ -97,5 +105,6 @@ func (t table) operation() {
 		alsologtostderr? stderrthreshold log-dir log-file enable-logs-handler?`)
 	t.add(ignored, "metrics are those of gapless", `allow-metric-labels allow-metric-labels-manifest disabled-metrics
 		show-hidden-metrics-for-version`)
-	t.add(ignored, "there is no tracing and no profiling", "tracing-config-file profiling? contention-profiling? debug-socket-path")
+	t.add(ignored, "there is no tracing and no profiling",
+		"tracing-config-file profiling? contention-profiling? debug-socket-path")
 }

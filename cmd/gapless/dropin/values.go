@@ -27,7 +27,8 @@ func (p *plan) authorization() (string, error) {
 			}
 		case "Node": // what it allows kubelets is not allowed here
 		default:
-			return "", refusal(setting{name: "authorization-mode", value: m}, "want RBAC, AlwaysAllow or AlwaysDeny; Node may stand beside them and has no effect")
+			return "", refusal(setting{name: "authorization-mode", value: m},
+				"want RBAC, AlwaysAllow or AlwaysDeny; Node may stand beside them and has no effect")
 		}
 	}
 	switch {
@@ -73,7 +74,8 @@ func (p *plan) enabled(s setting) error {
 		case slices.Contains(absent, plugin):
 			p.warn(s.name, plugin, "the server has no such admission plugin")
 		default:
-			return refusal(setting{name: s.name, value: plugin}, "the server has no such admission plugin, and would accept what it denies")
+			return refusal(setting{name: s.name, value: plugin},
+				"the server has no such admission plugin, and would accept what it denies")
 		}
 	}
 	return nil
@@ -122,7 +124,9 @@ func (p *plan) verbosity(s setting) error {
 func (p *plan) requestHeaders(s setting) error {
 	for _, header := range list(s.value) {
 		if !strings.HasPrefix(strings.ToLower(header), "x-remote-") {
-			return refusal(setting{name: s.name, value: header}, "no front proxy is trusted, and only requests with the headers X-Remote-User, -Group, -Uid and -Extra-* are refused")
+			return refusal(setting{name: s.name, value: header},
+				"no front proxy is trusted, and only requests with the headers X-Remote-User, -Group, -Uid and "+
+					"-Extra-* are refused")
 		}
 	}
 	if s.value != "" {

@@ -47,7 +47,9 @@ proxy. Only its administrators can change rules. docs/faults.md describes the ac
 
 // SeedFlag adds the flag --faults-seed to a command.
 func SeedFlag(flags *pflag.FlagSet, seed *uint64) {
-	flags.Uint64Var(seed, "faults-seed", 0, "seed by which rules with a probability choose requests, to repeat a run (default another one each time, which is printed)")
+	flags.Uint64Var(seed, "faults-seed", 0,
+		"seed by which rules with a probability choose requests, to repeat a run (default another one each "+
+			"time, which is printed)")
 }
 
 // NewSet returns a set of rules with a seed, or with another one each time if that is 0.
@@ -188,7 +190,10 @@ func (p Program) list() *cobra.Command {
 }
 
 func (p Program) remove() *cobra.Command {
-	cmd := &cobra.Command{Use: "remove NAME ...", Short: "Remove rules; what they do to requests that are under way ends", Args: cobra.MinimumNArgs(1)}
+	cmd := &cobra.Command{
+		Use: "remove NAME ...", Short: "Remove rules; what they do to requests that are under way ends",
+		Args: cobra.MinimumNArgs(1),
+	}
 	connect := p.Connect(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		c, err := p.client(connect)

@@ -91,6 +91,7 @@ func (p Program) runProxy(cmd *cobra.Command, f proxyFlags) error {
 		return p.Usage(err)
 	}
 	return served.Run(cmd.Context(), func(url, kubeconfig string) {
-		_, _ = fmt.Fprintf(p.Out, "gapless proxy listens on %s, with %d rules and --faults-seed %d\n\n  export KUBECONFIG=%s\n", url, len(rules), cfg.Faults.Seed(), kubeconfig)
+		_, _ = fmt.Fprintf(p.Out, "gapless proxy listens on %s, with %d rules and --faults-seed %d\n\n  export KUBECONFIG=%s\n",
+			url, len(rules), cfg.Faults.Seed(), kubeconfig)
 	})
 }

@@ -54,7 +54,8 @@ at BASE. With it, setup-envtest use --index BASE/` + IndexName + ` installs gapl
 				return p.Usage(fmt.Errorf("--as %w", err))
 			}
 			if u, err := url.Parse(base); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-				return p.Usage(fmt.Errorf("--url %q: want where the archives will be served, like https://example.org/gapless", base))
+				return p.Usage(fmt.Errorf("--url %q: want where the archives will be served, like https://example.org/gapless",
+					base))
 			}
 			builds, err := parseBuilds(programs)
 			if err != nil {
@@ -67,7 +68,8 @@ at BASE. With it, setup-envtest use --index BASE/` + IndexName + ` installs gapl
 	flags.StringVar(&out, "out", ".", "directory to write to")
 	flags.StringVar(&base, "url", "", "where the directory will be served")
 	flags.StringVar(&as, "as", gapless.KubernetesVersion, "version of Kubernetes in the index")
-	flags.StringArrayVar(&programs, "program", nil, "gapless of a system, as os/arch=file; can be repeated (default this program alone)")
+	flags.StringArrayVar(&programs, "program", nil,
+		"gapless of a system, as os/arch=file; can be repeated (default this program alone)")
 	return cmd
 }
 

@@ -67,8 +67,10 @@ prints the line that makes tests use them. The kubectl runs the one of PATH.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.dir, "dir", "", "directory of the store (default that of setup-envtest)")
-	flags.StringVar(&f.as, "as", gapless.KubernetesVersion, "version of Kubernetes to install it as, for Makefiles and suites that ask for another one; the server stays the same")
-	flags.StringVarP(&f.print, "print", "p", "env", "what to print: env for a line that a shell evaluates, path for the directory alone")
+	flags.StringVar(&f.as, "as", gapless.KubernetesVersion,
+		"version of Kubernetes to install it as, for Makefiles and suites that ask for another one; the server stays the same")
+	flags.StringVarP(&f.print, "print", "p", "env",
+		"what to print: env for a line that a shell evaluates, path for the directory alone")
 	flags.BoolVar(&f.force, "force", false, "replace other programs that are there")
 	return cmd
 }

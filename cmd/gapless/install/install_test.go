@@ -131,7 +131,11 @@ func TestDefaultDirectoryIsThatOfSetupEnvtest(t *testing.T) {
 	}{
 		{"linux", map[string]string{"HOME": "/h"}, "/h/.local/share/kubebuilder-envtest"},
 		{"linux", map[string]string{"HOME": "/h", "XDG_DATA_HOME": "/x"}, "/x/kubebuilder-envtest"},
-		{"darwin", map[string]string{"HOME": "/h", "XDG_DATA_HOME": "/x"}, "/h/Library/Application Support/io.kubebuilder.envtest"},
+		{
+			"darwin",
+			map[string]string{"HOME": "/h", "XDG_DATA_HOME": "/x"},
+			"/h/Library/Application Support/io.kubebuilder.envtest",
+		},
 		{"windows", map[string]string{"LocalAppData": "/l"}, "/l/kubebuilder-envtest"},
 		{"linux", nil, ""},
 		{"darwin", nil, ""},
@@ -150,7 +154,8 @@ func TestIndexNamesArchivesThatSetupEnvtestReads(t *testing.T) {
 	if err := os.WriteFile(program, []byte("a program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := do(t, "index", "--out", dir, "--url", "https://example.org/x/", "--program", "linux/arm64="+program, "--program", "windows/amd64="+program); err != nil {
+	if _, err := do(t, "index", "--out", dir, "--url", "https://example.org/x/", "--program", "linux/arm64="+program, "--program",
+		"windows/amd64="+program); err != nil {
 		t.Fatal(err)
 	}
 	body, err := os.ReadFile(filepath.Join(dir, IndexName))
@@ -162,14 +167,18 @@ func TestIndexNamesArchivesThatSetupEnvtestReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := index{Releases: map[string]map[string]archive{"v" + gapless.KubernetesVersion: {}}}
-	for platform, names := range map[string]string{"linux-arm64": "kube-apiserver etcd kubectl", "windows-amd64": "kube-apiserver.exe etcd.exe kubectl.exe"} {
+	for platform, names := range map[string]string{
+		"linux-arm64": "kube-apiserver etcd kubectl", "windows-amd64": "kube-apiserver.exe etcd.exe kubectl.exe",
+	} {
 		name := "envtest-v" + gapless.KubernetesVersion + "-" + platform + ".tar.gz"
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum := sha512.Sum512(raw)
-		want.Releases["v"+gapless.KubernetesVersion][name] = archive{Hash: hex.EncodeToString(sum[:]), SelfLink: "https://example.org/x/" + name}
+		want.Releases["v"+gapless.KubernetesVersion][name] = archive{
+			Hash: hex.EncodeToString(sum[:]), SelfLink: "https://example.org/x/" + name,
+		}
 		if got := contents(t, raw); got != names {
 			t.Errorf("%s has %s, want %s", name, got, names)
 		}
@@ -197,7 +206,8 @@ func contents(t *testing.T, raw []byte) string {
 			t.Fatal(err)
 		}
 		body, err := io.ReadAll(files)
-		if err != nil || string(body) != "a program" || header.Mode != 0o755 || filepath.Dir(header.Name) != "controller-tools/envtest" {
+		if err != nil || string(body) != "a program" || header.Mode != 0o755 ||
+			filepath.Dir(header.Name) != "controller-tools/envtest" {
 			t.Errorf("%s, mode %o: %q, %v", header.Name, header.Mode, body, err)
 		}
 		names = append(names, filepath.Base(header.Name))

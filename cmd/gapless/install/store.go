@@ -55,7 +55,8 @@ func checkStore(dir string, names []string, pkg string) error {
 			continue
 		}
 		if built, err := buildinfo.ReadFile(path); err != nil || built.Path != pkg {
-			return fmt.Errorf("%s is another program: use another directory (--dir) or version (--as), or replace it (--force)", path)
+			return fmt.Errorf("%s is another program: use another directory (--dir) or version (--as), or replace it (--force)",
+				path)
 		}
 	}
 	return nil

@@ -91,15 +91,18 @@ func TestEachFlagDoesSomething(t *testing.T) {
 		"proxy-client-key-file":  {"k", func(g given) bool { return g.Access.FrontProxyKeyFile == "k" }},
 		"tls-cert-file":          {"c", func(g given) bool { return g.TLSCertFile == "c" }},
 		"tls-private-key-file":   {"k", func(g given) bool { return g.TLSPrivateKeyFile == "k" }},
-		"ready-file":             {"r", func(g given) bool { return g.flags.readyFile == "r" }}, // written: TestARelayServesAClientByItsKubeconfig
-		"debug-listen":           {"d", func(g given) bool { return g.flags.debugListen == "d" }},
-		"max-watches":            {"7", func(g given) bool { return g.Limits.Watches == 7 }},
-		"log-format":             {"json", func(g given) bool { return g.log == "json info" }},
-		"log-level":              {"debug", func(g given) bool { return g.log == "text debug" }},
+		// written: TestARelayServesAClientByItsKubeconfig
+		"ready-file":   {"r", func(g given) bool { return g.flags.readyFile == "r" }},
+		"debug-listen": {"d", func(g given) bool { return g.flags.debugListen == "d" }},
+		"max-watches":  {"7", func(g given) bool { return g.Limits.Watches == 7 }},
+		"log-format":   {"json", func(g given) bool { return g.log == "json info" }},
+		"log-level":    {"debug", func(g given) bool { return g.log == "text debug" }},
 	}
 	var f flags
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
-	Program{Limits: func(flags *pflag.FlagSet, l *gapless.Limits) { flags.IntVar(&l.Watches, "max-watches", 0, "") }}.addFlags(set, &f)
+	Program{
+		Limits: func(flags *pflag.FlagSet, l *gapless.Limits) { flags.IntVar(&l.Watches, "max-watches", 0, "") },
+	}.addFlags(set, &f)
 	set.VisitAll(func(f *pflag.Flag) {
 		if table[f.Name].does == nil {
 			t.Errorf("nothing shows that --%s does anything", f.Name)

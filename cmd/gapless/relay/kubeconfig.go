@@ -39,7 +39,8 @@ client keeps its user and its credentials, which the API server knows.`,
 	flags.StringVar(&from, "from", "", "the client's kubeconfig for the API server")
 	flags.StringVar(&context, "context", "", "its context (default the current context)")
 	flags.StringVar(&server, "server", "https://"+gapless.DefaultRelayListen, "URL of the relay")
-	flags.StringVar(&ca, "ca", filepath.Join("gapless-relay", "pki", "ca.crt"), `CA of the relay's certificate; "" for one that the system trusts`)
+	flags.StringVar(&ca, "ca", filepath.Join("gapless-relay", "pki", "ca.crt"),
+		`CA of the relay's certificate; "" for one that the system trusts`)
 	return cmd
 }
 

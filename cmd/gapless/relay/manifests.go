@@ -66,9 +66,13 @@ is for these resources only. The image is one that has the program as /gapless.`
 	flags.StringVar(&d.namespace, "namespace", "gapless", "namespace of the relay")
 	flags.StringVar(&d.image, "image", "", "image with the program")
 	flags.Int32Var(&d.replicas, "replicas", 2, "number of relays behind the Service; each has a mirror of its own")
-	flags.StringSliceVar(&d.resources, "resources", []string{"*"}, "resources that may be mirrored, as of gapless relay: others are passed through")
-	flags.BoolVar(&d.secrets, "mirror-secrets", false, "mirror Secrets too, encrypted with the member key (32 bytes in base64) of a Secret gapless-relay-key, which is not printed")
-	flags.StringVar(&d.storage, "storage", "4Gi", "size of the volume for the history; it is an emptyDir, which outlives the container but not the pod")
+	flags.StringSliceVar(&d.resources, "resources", []string{"*"},
+		"resources that may be mirrored, as of gapless relay: others are passed through")
+	flags.BoolVar(&d.secrets, "mirror-secrets", false,
+		"mirror Secrets too, encrypted with the member key (32 bytes in base64) of a Secret gapless-relay-key, "+
+			"which is not printed")
+	flags.StringVar(&d.storage, "storage", "4Gi",
+		"size of the volume for the history; it is an emptyDir, which outlives the container but not the pod")
 	return cmd
 }
 
@@ -94,7 +98,10 @@ func (d deployment) objects(storage resource.Quantity) []any {
 		d.deployment(meta, labels, storage),
 		corev1.Service{
 			TypeMeta: kind("v1", "Service"), ObjectMeta: meta,
-			Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(relayPort)}}},
+			Spec: corev1.ServiceSpec{
+				Selector: labels,
+				Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromInt32(relayPort)}},
+			},
 		},
 		policyv1.PodDisruptionBudget{
 			TypeMeta: kind("policy/v1", "PodDisruptionBudget"), ObjectMeta: meta,
@@ -122,10 +129,19 @@ func (d deployment) rules() []rbacv1.PolicyRule {
 	}
 	return append(
 		rules,
-		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"users", "groups", "serviceaccounts"}, Verbs: []string{"impersonate"}},
-		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"uids", "userextras/authentication.kubernetes.io/credential-id"}, Verbs: []string{"impersonate"}},
+		rbacv1.PolicyRule{
+			APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"},
+		},
+		rbacv1.PolicyRule{
+			APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"},
+		},
+		rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"users", "groups", "serviceaccounts"}, Verbs: []string{"impersonate"},
+		},
+		rbacv1.PolicyRule{
+			APIGroups: []string{"authentication.k8s.io"},
+			Resources: []string{"uids", "userextras/authentication.kubernetes.io/credential-id"}, Verbs: []string{"impersonate"},
+		},
 	)
 }
 
@@ -147,14 +163,22 @@ func (d deployment) deployment(meta metav1.ObjectMeta, labels map[string]string,
 		args = append(args, "--mirror-secrets", "--secrets-key-file=/key/key")
 	}
 	probe := func(path string) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(relayPort), Scheme: corev1.URISchemeHTTPS}}}
+		return &corev1.Probe{
+			ProbeHandler: corev1.ProbeHandler{
+				HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(relayPort), Scheme: corev1.URISchemeHTTPS},
+			},
+		}
 	}
 	yes, no := true, false
 	mounts := []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
-	volumes := []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &storage}}}}
+	volumes := []corev1.Volume{
+		{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &storage}}},
+	}
 	if d.secrets {
 		mounts = append(mounts, corev1.VolumeMount{Name: "key", MountPath: "/key", ReadOnly: true})
-		volumes = append(volumes, corev1.Volume{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: relayName + "-key"}}})
+		volumes = append(volumes, corev1.Volume{
+			Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: relayName + "-key"}},
+		})
 	}
 	return appsv1.Deployment{
 		TypeMeta: kind("apps/v1", "Deployment"), ObjectMeta: meta,

@@ -104,7 +104,8 @@ Lists of the most recent state, which is what kubectl get asks for, are refused 
 }
 
 func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file with the API server and the relay's own user (default the service account of the pod)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "",
+		"kubeconfig file with the API server and the relay's own user (default the service account of the pod)")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default the current context)")
 	flags.StringVar(&f.dataDir, "data-dir", "gapless-relay",
 		"directory for the history and the certificates; with --memory the default is a temporary one")
@@ -112,24 +113,42 @@ func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 		"keep the history in memory only; without --data-dir the certificates, too, are gone when the relay ends")
 	flags.StringVar(&f.listen, "listen", gapless.DefaultRelayListen, "address to listen on; port 0 picks a free port")
 	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
-	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
-	flags.StringSliceVar(&f.resources, "resources", nil, "resources to mirror from the start: pods, deployments.apps, deployments.v1.apps, '*.example.com' or '*'; others are mirrored from their first reader on")
+	flags.StringVar(&f.historyBytes, "history-bytes", "",
+		"maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
+	flags.StringSliceVar(&f.resources, "resources", nil,
+		"resources to mirror from the start: pods, deployments.apps, deployments.v1.apps, '*.example.com' or '*'; others are "+
+			"mirrored from their first reader on")
 	flags.DurationVar(&f.idle, "idle", 0, "how long a resource is mirrored after its last reader has left (default 10m)")
-	flags.StringVar(&f.shard, "shard", "", "i/n: mirror only the resources of the i-th of n relays, from 0, and pass the others through")
-	flags.BoolVar(&f.config.CompressUpstream, "compress-upstream", false, "ask the API server to compress the lists that are mirrored, which costs it CPU (for a slow network)")
-	flags.BoolVar(&f.secrets, "mirror-secrets", false, "mirror Secrets too, encrypted with --secrets-key-file; otherwise they are passed through")
-	flags.StringVar(&f.secretsKey, "secrets-key-file", "", "file with the key by which mirrored Secrets are encrypted on the disk: 32 bytes in base64 (head -c 32 /dev/urandom | base64)")
-	flags.StringVar(&f.auth, "auth", "reviews", "how callers are known: reviews (TokenReview and SubjectAccessReview at the API server) or passthrough (a small request with their own token)")
-	flags.StringVar(&f.config.Access.ClientCAFile, "client-ca-file", "", "CAs of the clients' certificates (default those that the API server publishes in kube-system)")
-	flags.DurationVar(&f.allowed, "authorization-cache", 10*time.Second, "how long decisions of the API server are used; open watches are checked again after that; 0 means not at all")
-	flags.DurationVar(&f.stale, "authorization-stale", 5*time.Minute, "how long decisions are used while the API server cannot be reached; 0 means not at all")
-	flags.BoolVar(&f.config.ServeStale, "serve-stale", false, "serve lists of the most recent state also when the API server cannot be asked what that is: the last known state, with a Warning header that says how old it is")
-	flags.StringVar(&f.config.Access.FrontProxyCertFile, "proxy-client-cert-file", "", "client certificate by which the API server trusts the relay to name users (default callers with certificates are impersonated)")
+	flags.StringVar(&f.shard, "shard", "",
+		"i/n: mirror only the resources of the i-th of n relays, from 0, and pass the others through")
+	flags.BoolVar(&f.config.CompressUpstream, "compress-upstream", false,
+		"ask the API server to compress the lists that are mirrored, which costs it CPU (for a slow network)")
+	flags.BoolVar(&f.secrets, "mirror-secrets", false,
+		"mirror Secrets too, encrypted with --secrets-key-file; otherwise they are passed through")
+	flags.StringVar(&f.secretsKey, "secrets-key-file", "",
+		"file with the key by which mirrored Secrets are encrypted on the disk: 32 bytes in base64 (head -c 32 "+
+			"/dev/urandom | base64)")
+	flags.StringVar(&f.auth, "auth", "reviews",
+		"how callers are known: reviews (TokenReview and SubjectAccessReview at the API server) or passthrough (a small "+
+			"request with their own token)")
+	flags.StringVar(&f.config.Access.ClientCAFile, "client-ca-file", "",
+		"CAs of the clients' certificates (default those that the API server publishes in kube-system)")
+	flags.DurationVar(&f.allowed, "authorization-cache", 10*time.Second,
+		"how long decisions of the API server are used; open watches are checked again after that; 0 means not at all")
+	flags.DurationVar(&f.stale, "authorization-stale", 5*time.Minute,
+		"how long decisions are used while the API server cannot be reached; 0 means not at all")
+	flags.BoolVar(&f.config.ServeStale, "serve-stale", false,
+		"serve lists of the most recent state also when the API server cannot be asked what that is: the last known state, "+
+			"with a Warning header that says how old it is")
+	flags.StringVar(&f.config.Access.FrontProxyCertFile, "proxy-client-cert-file", "",
+		"client certificate by which the API server trusts the relay to name users (default callers with "+
+			"certificates are impersonated)")
 	flags.StringVar(&f.config.Access.FrontProxyKeyFile, "proxy-client-key-file", "", "its private key")
 	flags.StringVar(&f.config.TLSCertFile, "tls-cert-file", "", "serving certificate (default one of the relay's own CA)")
 	flags.StringVar(&f.config.TLSPrivateKeyFile, "tls-private-key-file", "", "its private key")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","ca","pid","debug"} to once the relay accepts requests`)
-	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
+	flags.StringVar(&f.debugListen, "debug-listen", "",
+		"loopback address to serve /debug/pprof/ on, without authentication (default none)")
 	p.Limits(flags, &f.config.Limits)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
@@ -156,7 +175,8 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 		}
 	}
 	if f.secrets && !f.memory && f.secretsKey == "" {
-		return cfg, errors.New("--mirror-secrets needs --secrets-key-file, so that Secrets are not on the disk as plain text; or --memory")
+		return cfg, errors.New(
+			"--mirror-secrets needs --secrets-key-file, so that Secrets are not on the disk as plain text; or --memory")
 	}
 	if f.shard != "" {
 		if cfg.Shard, cfg.Shards, err = parseShard(f.shard); err != nil {
@@ -168,7 +188,9 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 	case "passthrough":
 		cfg.Access.Passthrough = true
 		if cfg.Access.ClientCAFile != "" || cfg.Access.FrontProxyCertFile != "" || cfg.Access.FrontProxyKeyFile != "" {
-			return cfg, errors.New("--client-ca-file, --proxy-client-cert-file and --proxy-client-key-file are for clients with certificates, which --auth passthrough does not take")
+			return cfg, errors.New(
+				"--client-ca-file, --proxy-client-cert-file and --proxy-client-key-file are for clients with certificates, " +
+					"which --auth passthrough does not take")
 		}
 	default:
 		return cfg, fmt.Errorf("--auth %q: want reviews or passthrough", f.auth)
@@ -275,7 +297,8 @@ func (p Program) run(ctx context.Context, f flags) error {
 	if absolute, err := filepath.Abs(ca); err == nil {
 		ca = absolute
 	}
-	_, _ = fmt.Fprintf(p.Out, "gapless relays %s at %s\n\n  gapless relay kubeconfig --from FILE --server %s --ca %s > relayed\n", cfg.Upstream.Host, r.URL(), r.URL(), ca)
+	_, _ = fmt.Fprintf(p.Out, "gapless relays %s at %s\n\n  gapless relay kubeconfig --from FILE --server %s --ca %s > relayed\n",
+		cfg.Upstream.Host, r.URL(), r.URL(), ca)
 	if f.readyFile != "" {
 		if err := readyfile.Write(f.readyFile, readyfile.Ready{URL: r.URL(), CA: ca, Debug: debug}); err != nil {
 			cancel(err)

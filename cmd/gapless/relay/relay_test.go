@@ -68,7 +68,8 @@ func TestARelayServesAClientByItsKubeconfig(t *testing.T) {
 	}()
 	ready := awaitReady(t, at("ready.json"), ended)
 	var kubeconfig, status bytes.Buffer
-	if err := run(ctx, &kubeconfig, "relay", "kubeconfig", "--from", upstream.Kubeconfig(), "--server", ready.URL, "--ca", ready.CA); err != nil {
+	if err := run(ctx, &kubeconfig, "relay", "kubeconfig", "--from", upstream.Kubeconfig(), "--server", ready.URL, "--ca",
+		ready.CA); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(at("relayed"), kubeconfig.Bytes(), 0o600); err != nil {
@@ -86,7 +87,8 @@ func TestARelayServesAClientByItsKubeconfig(t *testing.T) {
 	if err != nil || list.ResourceVersion == "" {
 		t.Errorf("the list through the relay: %v, %v", list, err)
 	}
-	if err := run(ctx, &status, "status", "--kubeconfig", at("relayed")); err != nil || !strings.Contains(status.String(), "configmaps.v1") {
+	if err := run(ctx, &status, "status", "--kubeconfig", at("relayed")); err != nil ||
+		!strings.Contains(status.String(), "configmaps.v1") {
 		t.Errorf("gapless status: %v\n%s", err, &status)
 	}
 }
@@ -143,9 +145,12 @@ func TestARelayInMemoryLeavesNothingBehind(t *testing.T) {
 }
 
 func TestManifestsAreWhatAClusterAccepts(t *testing.T) {
-	for _, args := range [][]string{{}, {"--resources", "pods,deployments.apps,*.example.com", "--mirror-secrets", "--replicas", "1"}} {
+	for _, args := range [][]string{
+		{}, {"--resources", "pods,deployments.apps,*.example.com", "--mirror-secrets", "--replicas", "1"},
+	} {
 		var out bytes.Buffer
-		if err := run(t.Context(), &out, append([]string{"relay", "manifests", "--image", "example.com/gapless:v1"}, args...)...); err != nil {
+		if err := run(t.Context(), &out,
+			append([]string{"relay", "manifests", "--image", "example.com/gapless:v1"}, args...)...); err != nil {
 			t.Fatal(err)
 		}
 		gaplesstest.New(t).Apply(t, out.String())

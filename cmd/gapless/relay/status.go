@@ -37,7 +37,9 @@ It works while the API server is away, for a caller whose permission was confirm
 			}
 			loading := clientcmd.NewDefaultClientConfigLoadingRules()
 			loading.ExplicitPath = kubeconfig
-			cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+			cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &clientcmd.ConfigOverrides{
+				CurrentContext: context,
+			}).ClientConfig()
 			if err != nil {
 				return fmt.Errorf("read the kubeconfig: %w", err)
 			}
@@ -49,7 +51,8 @@ It works while the API server is away, for a caller whose permission was confirm
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file of a client of the relay (default $KUBECONFIG, then ~/.kube/config)")
+	flags.StringVar(&kubeconfig, "kubeconfig", "",
+		"kubeconfig file of a client of the relay (default $KUBECONFIG, then ~/.kube/config)")
 	flags.StringVar(&context, "context", "", "context of the kubeconfig (default the current context)")
 	flags.StringVarP(&output, "output", "o", "", "json: everything that the relay says")
 	return cmd
@@ -59,10 +62,13 @@ It works while the API server is away, for a caller whose permission was confirm
 func show(ctx context.Context, out io.Writer, c *client.Client, output string) error {
 	body, err := c.Get(ctx, gapless.RelayStatusPath, "application/json")
 	if kube.Classify(err) == kube.OutcomeServerError {
-		return fmt.Errorf("ask the relay: %w; while the API server is away, use a client certificate of the group system:masters", err)
+		return fmt.Errorf("ask the relay: %w; while the API server is away, use a client certificate of the group system:masters",
+			err)
 	}
 	if kube.Classify(err) == kube.OutcomeNotFound {
-		return fmt.Errorf("%w: this is no relay: gapless status shows what a gapless relay mirrors, and gapless serve has /readyz and /metrics instead", err)
+		return fmt.Errorf(
+			"%w: this is no relay: gapless status shows what a gapless relay mirrors, and gapless serve has /readyz "+
+				"and /metrics instead", err)
 	}
 	if err != nil {
 		return fmt.Errorf("ask the relay: %w", err)
@@ -80,7 +86,8 @@ func show(ctx context.Context, out io.Writer, c *client.Client, output string) e
 		_, _ = fmt.Fprintf(out, "which does not answer: %s\n", status.Away)
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "RESOURCE\tRESOURCEVERSION\tOLDEST\tHISTORY\tOBJECTS\tREADERS\tBEHIND\tLISTS\tRESUMED\tSENT\t410S\tUPSTREAM-LISTS\tLAST-CONTACT\tPROBLEM")
+	_, _ = fmt.Fprintln(table,
+		"RESOURCE\tRESOURCEVERSION\tOLDEST\tHISTORY\tOBJECTS\tREADERS\tBEHIND\tLISTS\tRESUMED\tSENT\t410S\tUPSTREAM-LISTS\tLAST-CONTACT\tPROBLEM")
 	for _, r := range status.Resources {
 		history := "all"
 		if !r.OldestTime.IsZero() {
@@ -91,7 +98,8 @@ func show(ctx context.Context, out io.Writer, c *client.Client, output string) e
 			expired += n
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t%s\n",
-			r.Resource, r.ResourceVersion, r.Oldest, history, r.Objects, r.Readers, r.Behind, r.ListsServed, r.WatchesResumed, bytes(r.BytesServed), expired, r.Lists, ago(r.LastContact), r.Problem)
+			r.Resource, r.ResourceVersion, r.Oldest, history, r.Objects, r.Readers, r.Behind, r.ListsServed, r.WatchesResumed,
+			bytes(r.BytesServed), expired, r.Lists, ago(r.LastContact), r.Problem)
 	}
 	return table.Flush()
 }

@@ -80,7 +80,9 @@ func NewInformer(lw ListerWatcher, example runtime.Object, resync time.Duration,
 
 // NewTransformingInformer is NewInformer with a transform. The handler gets each
 // version: TestUpdate counts on it.
-func NewTransformingInformer(lw ListerWatcher, example runtime.Object, resync time.Duration, h ResourceEventHandler, transform TransformFunc) (Store, Controller) {
+func NewTransformingInformer(lw ListerWatcher, example runtime.Object, resync time.Duration, h ResourceEventHandler,
+	transform TransformFunc,
+) (Store, Controller) {
 	each := clientgo.With(clientgo.Handlers(informer.Every(1000, informer.Block)))
 	i := each(lw, example, resync, cache.Indexers{})
 	if _, err := i.AddEventHandler(h); err != nil {

@@ -63,7 +63,8 @@ func launch(t *testing.T) *gapless.Server {
 
 // pod has a value of each sort that expressions treat in their own way: quantities, ports that
 // are numbers or names, times, large numbers, empty structs, absent and empty members.
-const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"activeDeadlineSeconds":2147483647,"containers":[{"name":"main","image":"i",
+const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a":"b"}},` +
+	`"spec":{"activeDeadlineSeconds":2147483647,"containers":[{"name":"main","image":"i",
 	"resources":{"limits":{"cpu":"1500m","memory":"1Gi"}},"ports":[{"containerPort":80,"name":"http"}],"env":[{"name":"E","value":""}],
 	"livenessProbe":{"httpGet":{"port":"http"}},"readinessProbe":{"httpGet":{"port":80}},"securityContext":{"runAsUser":0,"privileged":false}}],
 	"tolerations":[{"key":"k","operator":"Exists"}],"volumes":[{"name":"v","emptyDir":{}},{"name":"w","emptyDir":{"sizeLimit":"0.5Gi"}}]}}`
@@ -72,15 +73,21 @@ const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a
 var questions = []string{
 	`string(object.spec.containers[0].resources.limits.cpu) + object.spec.containers[0].resources.limits['memory']`,
 	`string(quantity(object.spec.containers[0].resources.limits.cpu).asApproximateFloat())`,
-	`string(type(object.spec.containers[0].livenessProbe.httpGet.port) == string) + string(type(object.spec.containers[0].readinessProbe.httpGet.port) == int)`,
+	`string(type(object.spec.containers[0].livenessProbe.httpGet.port) == string) + ` +
+		`string(type(object.spec.containers[0].readinessProbe.httpGet.port) == int)`,
 	`string(object.spec.containers[0].readinessProbe.httpGet.port + 1)`,
 	`string(type(object.spec.activeDeadlineSeconds) == int) + string(object.spec.activeDeadlineSeconds + 1)`,
-	`string(has(object.status)) + string(has(object.status.phase)) + string(has(object.metadata.uid)) + string(has(object.spec.nodeName))`,
-	`string(has(object.spec.securityContext)) + string(has(object.spec.containers[0].env[0].value)) + string(has(object.spec.containers[0].securityContext.runAsUser))`,
-	`string(has(object.spec.containers[0].securityContext.privileged)) + string(has(object.spec.hostNetwork)) + string(has(object.spec.initContainers))`,
-	`string(has(object.spec.volumes[0].emptyDir.sizeLimit)) + object.spec.volumes[1].emptyDir.sizeLimit + string(size(object.spec.volumes[0].emptyDir))`,
+	`string(has(object.status)) + string(has(object.status.phase)) + string(has(object.metadata.uid)) + ` +
+		`string(has(object.spec.nodeName))`,
+	`string(has(object.spec.securityContext)) + string(has(object.spec.containers[0].env[0].value)) + ` +
+		`string(has(object.spec.containers[0].securityContext.runAsUser))`,
+	`string(has(object.spec.containers[0].securityContext.privileged)) + string(has(object.spec.hostNetwork)) + ` +
+		`string(has(object.spec.initContainers))`,
+	`string(has(object.spec.volumes[0].emptyDir.sizeLimit)) + object.spec.volumes[1].emptyDir.sizeLimit + ` +
+		`string(size(object.spec.volumes[0].emptyDir))`,
 	`object.spec.tolerations.map(t, t.key + t.operator).join(',') + string(size(object.metadata.labels))`,
-	`object.kind + object.apiVersion + request.kind.kind + request.operation + request.resource.resource + request.namespace + request.name`,
+	`object.kind + object.apiVersion + request.kind.kind + request.operation + request.resource.resource + ` +
+		`request.namespace + request.name`,
 	`request.userInfo.groups.join(',') + string(request.dryRun) + namespaceObject.metadata.name + string(oldObject == null)`,
 	`string(has(namespaceObject.metadata.labels)) + string(has(namespaceObject.spec)) + namespaceObject.status.phase`,
 	`params.data.a + params.kind + params.apiVersion + string(has(params.metadata.labels)) + string(has(params.binaryData))`,
@@ -94,7 +101,9 @@ var questions = []string{
 // policyOf is a policy that asks one question: once as a message, and once as the validation
 // itself, whose error is the text.
 func policyOf(name, question string, direct bool) *admissionregistration.ValidatingAdmissionPolicy {
-	v := admissionregistration.Validation{Expression: "false", MessageExpression: question, Reason: new(metav1.StatusReasonForbidden)}
+	v := admissionregistration.Validation{
+		Expression: "false", MessageExpression: question, Reason: new(metav1.StatusReasonForbidden),
+	}
 	if direct {
 		v = admissionregistration.Validation{Expression: question + " == 'nothing'"}
 	}
@@ -104,10 +113,14 @@ func policyOf(name, question string, direct bool) *admissionregistration.Validat
 			ParamKind: &admissionregistration.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
 			MatchConstraints: &admissionregistration.MatchResources{
 				ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"ask": name}},
-				ResourceRules: []admissionregistration.NamedRuleWithOperations{{RuleWithOperations: admissionregistration.RuleWithOperations{
-					Operations: []admissionregistration.OperationType{admissionregistration.Create},
-					Rule:       admissionregistration.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-				}}},
+				ResourceRules: []admissionregistration.NamedRuleWithOperations{
+					{RuleWithOperations: admissionregistration.RuleWithOperations{
+						Operations: []admissionregistration.OperationType{admissionregistration.Create},
+						Rule: admissionregistration.Rule{
+							APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"},
+						},
+					}},
+				},
 			},
 			Variables:   []admissionregistration.Variable{{Name: "images", Expression: "object.spec.containers.map(c, c.image)"}},
 			Validations: []admissionregistration.Validation{v},
@@ -129,7 +142,8 @@ func newPlugin(t *testing.T, s *gapless.Server, client kubernetes.Interface) *va
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
-	initializer.New(client, dynamicClient, factory, authorizer.AuthorizerFunc(allow), utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), t.Context().Done(), mapper).Initialize(plugin)
+	initializer.New(client, dynamicClient, factory, authorizer.AuthorizerFunc(allow), utilfeature.DefaultFeatureGate,
+		compatibility.DefaultBuildEffectiveVersion(), t.Context().Done(), mapper).Initialize(plugin)
 	plugin.SetRESTMapper(mapper)
 	if err := plugin.ValidateInitialization(); err != nil {
 		t.Fatal(err)
@@ -145,7 +159,9 @@ func TestExpressionsReadTypedObjectsAsUpstream(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Data: map[string]string{"a": "b"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Data: map[string]string{"a": "b"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -153,14 +169,20 @@ func TestExpressionsReadTypedObjectsAsUpstream(t *testing.T) {
 		for _, direct := range []bool{false, true} {
 			name := fmt.Sprintf("q%d-%v", i, direct)
 			names = append(names, name)
-			if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, policyOf(name, question, direct), metav1.CreateOptions{}); err != nil {
+			if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx,
+				policyOf(name, question, direct), metav1.CreateOptions{}); err != nil {
 				t.Fatalf("%s: %v", question, err)
 			}
-			binding := &admissionregistration.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistration.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: name, ValidationActions: []admissionregistration.ValidationAction{admissionregistration.Deny},
-				ParamRef: &admissionregistration.ParamRef{Name: "p", Namespace: "default", ParameterNotFoundAction: new(admissionregistration.DenyAction)},
-			}}
-			if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			binding := &admissionregistration.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistration.ValidatingAdmissionPolicyBindingSpec{
+					PolicyName: name, ValidationActions: []admissionregistration.ValidationAction{admissionregistration.Deny},
+					ParamRef: &admissionregistration.ParamRef{
+						Name: "p", Namespace: "default", ParameterNotFoundAction: new(admissionregistration.DenyAction),
+					},
+				},
+			}
+			if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, binding,
+				metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -182,7 +204,8 @@ func TestExpressionsReadTypedObjectsAsUpstream(t *testing.T) {
 			sent.Labels["ask"], filled.Labels["ask"] = name, name
 			kind := corev1.SchemeGroupVersion.WithKind("Pod")
 			filled.SetGroupVersionKind(kind)
-			a := admission.NewAttributesRecord(filled, nil, kind, "default", "a", corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, runtime.Object(&dry), true, caller)
+			a := admission.NewAttributesRecord(filled, nil, kind, "default", "a", corev1.SchemeGroupVersion.WithResource("pods"),
+				"", admission.Create, runtime.Object(&dry), true, caller)
 			limited, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			want := statusOf(plugin.Validate(limited, a, admission.NewObjectInterfacesFromScheme(scheme.Scheme)))

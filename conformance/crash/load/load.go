@@ -108,7 +108,8 @@ func watched() []record.Scope {
 
 func (l *Load) prepare(ctx context.Context) error {
 	for _, name := range []string{"a", "b", "c", "d", linearSpace} {
-		a := l.clients[0].Do(ctx, http.MethodPost, "/api/v1/namespaces", encode(map[string]any{"metadata": map[string]string{"name": name}}))
+		a := l.clients[0].Do(ctx, http.MethodPost, "/api/v1/namespaces",
+			encode(map[string]any{"metadata": map[string]string{"name": name}}))
 		if a.Code != http.StatusCreated {
 			return fmt.Errorf("create namespace %s: %s", name, a)
 		}

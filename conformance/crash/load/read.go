@@ -45,7 +45,8 @@ func (l *Load) read(ctx context.Context, random *rand.Rand, c *program.Client) {
 				"resourceVersion": {strconv.FormatInt(rv, 10)}, "resourceVersionMatch": {"Exact"}, "limit": {"500"},
 			}}, c)
 		case 7:
-			l.readList(ctx, reading{scope: s, least: l.record.Highest(), query: url.Values{"limit": {strconv.Itoa(5 + random.IntN(40))}}}, c)
+			l.readList(ctx,
+				reading{scope: s, least: l.record.Highest(), query: url.Values{"limit": {strconv.Itoa(5 + random.IntN(40))}}}, c)
 		}
 	}
 }
@@ -115,7 +116,8 @@ func (l *Load) readList(ctx context.Context, r reading, c *program.Client) {
 		}
 		rv := w.rv()
 		if page == 0 && (rv < r.least || r.most != 0 && rv > r.most) || page > 0 && rv != list.RV {
-			l.record.Violation("%s: page %d is at %d, want at least %d, at most %d; page 0 is at %d", name, page, rv, r.least, r.most, list.RV)
+			l.record.Violation("%s: page %d is at %d, want at least %d, at most %d; page 0 is at %d",
+				name, page, rv, r.least, r.most, list.RV)
 			return
 		}
 		list.RV = rv

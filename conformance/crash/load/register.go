@@ -184,7 +184,8 @@ func (r *Register) End(ctx context.Context) []linear.Op {
 		r.ops = append(r.ops, op)
 		r.mu.Unlock()
 		if op.Result == linear.OK {
-			_, _ = r.l.attempt(ctx, r.l.clients[0], record.Attempt{Key: k, Kind: record.Delete}) // whether it is gone, the record checks
+			// whether it is gone, the record checks
+			_, _ = r.l.attempt(ctx, r.l.clients[0], record.Attempt{Key: k, Kind: record.Delete})
 		}
 	}
 	r.mu.Lock()

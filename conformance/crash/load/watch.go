@@ -58,7 +58,8 @@ func (l *Load) list(ctx context.Context, w *record.Watch, c *program.Client) {
 
 // streamList lists by a watch with initial events, and continues to read it.
 func (l *Load) streamList(ctx context.Context, w *record.Watch, c *program.Client) {
-	stream, answer := c.Watch(ctx, pathOf(w.Scope)+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
+	stream, answer := c.Watch(ctx,
+		pathOf(w.Scope)+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
 	if stream == nil {
 		l.unexpected("streaming list of "+w.Name, answer)
 		return

@@ -77,7 +77,10 @@ func (s *Server) Exec() error {
 	}
 	command := []string{s.cfg.Path, "serve"}
 	if up := s.cfg.Upstream; up != nil {
-		command = []string{s.cfg.Path, "relay", "--kubeconfig", filepath.Join(up.cfg.DataDir, "kubeconfig"), "--client-ca-file", filepath.Join(up.PKI(), "ca.crt")}
+		command = []string{
+			s.cfg.Path, "relay", "--kubeconfig", filepath.Join(up.cfg.DataDir, "kubeconfig"), "--client-ca-file",
+			filepath.Join(up.PKI(), "ca.crt"),
+		}
 	}
 	args := append(command, "--data-dir", s.cfg.DataDir, "--listen", s.listen, "--ready-file", s.readyFile())
 	args = append(args, s.cfg.Flags...)

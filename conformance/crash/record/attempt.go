@@ -52,13 +52,16 @@ func (r *Record) Written(a *Attempt, v Version, floor int64) {
 	a.Outcome, a.End = Acknowledged, r.Now()
 	r.totals.Acknowledged++
 	if v.ID != a.ID || v.Key != a.Key {
-		r.violationLocked("%s %s, attempt %d: the answer shows %s with the content of attempt %d", a.Kind, a.Key, a.ID, v.Key, v.ID)
+		r.violationLocked("%s %s, attempt %d: the answer shows %s with the content of attempt %d",
+			a.Kind, a.Key, a.ID, v.Key, v.ID)
 	}
 	if v.RV <= floor {
-		r.violationLocked("%s %s, attempt %d: acknowledged at %d, although %d had been given before it was sent", a.Kind, a.Key, a.ID, v.RV, floor)
+		r.violationLocked("%s %s, attempt %d: acknowledged at %d, although %d had been given before it was sent",
+			a.Kind, a.Key, a.ID, v.RV, floor)
 	}
 	if a.Kind == Update && v.RV <= a.If {
-		r.violationLocked("%s %s, attempt %d: acknowledged at %d, which is not after its precondition %d", a.Kind, a.Key, a.ID, v.RV, a.If)
+		r.violationLocked("%s %s, attempt %d: acknowledged at %d, which is not after its precondition %d",
+			a.Kind, a.Key, a.ID, v.RV, a.If)
 	}
 	a.UID = v.UID
 	r.versionLocked(v, "the answer of its write")
@@ -147,7 +150,8 @@ func (r *Record) versionLocked(v Version, source string) {
 		r.violationLocked("%s at %d in %s has the content of attempt %d, which was refused", v.Key, v.RV, source, a.ID)
 	}
 	if a.closed > 0 && v.RV > a.closed {
-		r.violationLocked("attempt %d, %s of %s, took effect at %d, after its process had been killed and the next one was at %d", a.ID, a.Kind, a.Key, v.RV, a.closed)
+		r.violationLocked("attempt %d, %s of %s, took effect at %d, after its process had been killed and the next one was at %d",
+			a.ID, a.Kind, a.Key, v.RV, a.closed)
 	}
 	if a.RV != 0 && a.RV != v.RV {
 		r.violationLocked("attempt %d, %s of %s, is at %d in %s and was at %d before", a.ID, a.Kind, a.Key, v.RV, source, a.RV)
@@ -167,7 +171,8 @@ func (r *Record) End(v Version, source string) {
 	was, known := r.byRV[v.RV]
 	if known {
 		if was.key != v.Key || !was.deleted || was.uid != v.UID || was.id != v.ID {
-			r.violationLocked("resourceVersion %d is the deletion of %s, UID %s, in %s; before it was %s, attempt %d, UID %s, deleted %v",
+			r.violationLocked(
+				"resourceVersion %d is the deletion of %s, UID %s, in %s; before it was %s, attempt %d, UID %s, deleted %v",
 				v.RV, v.Key, v.UID, source, was.key, was.id, was.uid, was.deleted)
 		}
 		return
@@ -176,8 +181,10 @@ func (r *Record) End(v Version, source string) {
 		r.violationLocked("%s, UID %s, is deleted at %d in %s and was at %d before", v.Key, v.UID, v.RV, source, rv)
 	}
 	r.ended[v.UID] = v.RV
-	if v.ID < 1 || v.ID > int64(len(r.attempts)) || r.attempts[v.ID-1].Key != v.Key || !isPad(v.Pad, v.ID, r.attempts[v.ID-1].Size) {
-		r.violationLocked("%s is deleted at %d in %s with a last content that nobody wrote: attempt %d", v.Key, v.RV, source, v.ID)
+	if v.ID < 1 || v.ID > int64(len(r.attempts)) || r.attempts[v.ID-1].Key != v.Key ||
+		!isPad(v.Pad, v.ID, r.attempts[v.ID-1].Size) {
+		r.violationLocked("%s is deleted at %d in %s with a last content that nobody wrote: attempt %d",
+			v.Key, v.RV, source, v.ID)
 	}
 	if !r.mayEndLocked(v.Key, v.UID) {
 		r.violationLocked("%s, UID %s, is deleted at %d in %s, and nobody deleted it", v.Key, v.UID, v.RV, source)

@@ -117,14 +117,17 @@ func (r *Record) checkStateLocked(s List, watches []*Watch) {
 		last := h.latest
 		switch {
 		case exists && (last.deleted || last.rv != v.RV):
-			r.violationLocked("the LIST shows %s at %d; %d, attempt %d, deleted %v, is later", k, v.RV, last.rv, last.id, last.deleted)
+			r.violationLocked("the LIST shows %s at %d; %d, attempt %d, deleted %v, is later",
+				k, v.RV, last.rv, last.id, last.deleted)
 		case exists:
 			if by, gone := r.deleted[v.UID]; gone {
-				r.violationLocked("the LIST shows %s at %d, UID %s, whose deletion by attempt %d was acknowledged", k, v.RV, v.UID, by)
+				r.violationLocked("the LIST shows %s at %d, UID %s, whose deletion by attempt %d was acknowledged",
+					k, v.RV, v.UID, by)
 			}
 		case last.deleted:
 		case !r.mayEndLocked(k, last.uid):
-			r.violationLocked("the LIST lacks %s: attempt %d is at %d, %s, and nobody deleted it", k, last.id, last.rv, r.attempts[last.id-1].words())
+			r.violationLocked("the LIST lacks %s: attempt %d is at %d, %s, and nobody deleted it",
+				k, last.id, last.rv, r.attempts[last.id-1].words())
 		case !hidden:
 			r.violationLocked("the LIST lacks %s, and no watcher saw the end of %d", k, last.rv)
 		default: // it ended at some time that no watcher saw

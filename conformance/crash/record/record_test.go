@@ -95,9 +95,18 @@ func TestCheckDetectsFalsifiedRecords(t *testing.T) {
 		{"a resourceVersion is given twice", func(w *world) {
 			w.event = func(v *record.Version) { *v = w.version("create", 11) }
 		}, "resourceVersion 11 is"},
-		{"an event shows another content", func(w *world) { w.event = func(v *record.Version) { v.Pad = v.Pad[1:] + "x" } }, "not those of attempt"},
-		{"an event shows a part of the content", func(w *world) { w.event = func(v *record.Version) { v.Pad = v.Pad[1:] } }, "not those of attempt"},
-		{"an event shows what nobody wrote", func(w *world) { w.event = func(v *record.Version) { v.RV, v.ID = 99, 99 } }, "nobody wrote"},
+		{
+			"an event shows another content", func(w *world) { w.event = func(v *record.Version) { v.Pad = v.Pad[1:] + "x" } },
+			"not those of attempt",
+		},
+		{
+			"an event shows a part of the content", func(w *world) { w.event = func(v *record.Version) { v.Pad = v.Pad[1:] } },
+			"not those of attempt",
+		},
+		{
+			"an event shows what nobody wrote", func(w *world) { w.event = func(v *record.Version) { v.RV, v.ID = 99, 99 } },
+			"nobody wrote",
+		},
 		{"a refused write takes effect", func(w *world) {
 			w.event = func(v *record.Version) { *v = w.version("refused", 11) }
 		}, "resourceVersion 11 is"},

@@ -137,7 +137,8 @@ func (w *Watch) Event(kind string, v Version) {
 	case kind == "MODIFIED" && was.uid != v.UID:
 		w.r.Violation("%s: %s at %d has UID %s, before it had %s", source, v.Key, v.RV, v.UID, was.uid)
 	case kind == "DELETED" && (was.uid != v.UID || was.id != v.ID):
-		w.r.Violation("%s: %s at %d shows attempt %d, UID %s; the last content was attempt %d, UID %s", source, v.Key, v.RV, v.ID, v.UID, was.id, was.uid)
+		w.r.Violation("%s: %s at %d shows attempt %d, UID %s; the last content was attempt %d, UID %s",
+			source, v.Key, v.RV, v.ID, v.UID, was.id, was.uid)
 	}
 	if kind == "DELETED" {
 		delete(w.state, v.Key)

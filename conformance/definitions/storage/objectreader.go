@@ -31,7 +31,9 @@ type EtcdObjectReader struct {
 
 // NewEtcdObjectReader returns a reader of the objects of a definition, for the options of
 // fixtures.StartDefaultServer.
-func NewEtcdObjectReader(_ *clientv3.Client, restOptions *generic.RESTOptions, crd *apiextensionsv1.CustomResourceDefinition) *EtcdObjectReader {
+func NewEtcdObjectReader(_ *clientv3.Client, restOptions *generic.RESTOptions,
+	crd *apiextensionsv1.CustomResourceDefinition,
+) *EtcdObjectReader {
 	return &EtcdObjectReader{dir: filepath.Join(restOptions.StorageConfig.Prefix, "log"), crd: crd}
 }
 
@@ -110,7 +112,9 @@ func (s *EtcdObjectReader) last(key string) ([]byte, error) {
 }
 
 // lastIn returns the value of the last record of a key in a segment, or else the value before.
-func (s *EtcdObjectReader) lastIn(segment format.SegmentEntry, id format.StoreID, key string, before []byte) (value []byte, err error) {
+func (s *EtcdObjectReader) lastIn(segment format.SegmentEntry, id format.StoreID, key string,
+	before []byte,
+) (value []byte, err error) {
 	file, err := os.Open(filepath.Join(s.dir, segment.Name()))
 	if err != nil {
 		return nil, err
@@ -125,7 +129,8 @@ func (s *EtcdObjectReader) lastIn(segment format.SegmentEntry, id format.StoreID
 		return nil, err
 	}
 	frames := format.NewScanner(format.SegmentReader{
-		File: file, Name: segment.Name(), Kind: segment.Kind, First: segment.First, Seed: format.SegmentSeed(head), End: info.Size(),
+		File: file, Name: segment.Name(), Kind: segment.Kind, First: segment.First, Seed: format.SegmentSeed(head),
+		End: info.Size(),
 	})
 	if frames.Chain, err = format.CheckSegmentHeader(head, segment, id); err != nil {
 		return nil, err

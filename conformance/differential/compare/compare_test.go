@@ -80,13 +80,18 @@ func TestVaryingValuesAreReplacedBySymbols(t *testing.T) {
 
 func TestManagedFieldsAreComparedByManager(t *testing.T) {
 	entry := func(manager, subresource string) string {
-		return `{"manager":"` + manager + `","operation":"Update","subresource":"` + subresource + `","time":"2026-11-21T10:00:00Z"}`
+		return `{"manager":"` + manager + `","operation":"Update","subresource":"` + subresource +
+			`","time":"2026-11-21T10:00:00Z"}`
 	}
-	for _, order := range []string{entry("b", "") + "," + entry("a", "status") + "," + entry("a", ""), entry("a", "") + "," + entry("b", "") + "," + entry("a", "status")} {
+	for _, order := range []string{
+		entry("b", "") + "," + entry("a", "status") + "," + entry("a", ""),
+		entry("a", "") + "," + entry("b", "") + "," + entry("a", "status"),
+	} {
 		got := values(answered(1, http.MethodGet, `{"kind":"Foo","metadata":{"managedFields":[`+order+`]}}`))
 		for part, want := range map[string]string{
-			"body.metadata.managedFields[0].manager": "a", "body.metadata.managedFields[1].subresource": "status", "body.metadata.managedFields[2].manager": "b",
-			"body.metadata.managedFields[2].time": "<time>",
+			"body.metadata.managedFields[0].manager": "a", "body.metadata.managedFields[1].subresource": "status",
+			"body.metadata.managedFields[2].manager": "b",
+			"body.metadata.managedFields[2].time":    "<time>",
 		} {
 			if got[part] != want {
 				t.Errorf("%s is %q, want %q", part, got[part], want)
@@ -134,9 +139,11 @@ func TestConsecutiveBookmarksCountAsTheLastOne(t *testing.T) {
 	}
 	made := answered(1, http.MethodPost, `{"metadata":{"resourceVersion":"5"}}`)
 	changed := answered(2, http.MethodPost, `{"metadata":{"resourceVersion":"7"}}`)
-	got := values(made, changed, stream(bookmark(time.Millisecond, "5"), bookmark(4*time.Second, "5"), bookmark(60*time.Second, "5"),
-		bookmark(74*time.Second, "7")))
-	if got["frames"] != "2" || got["frame 1 when"] != "each minute" || got["frame 2.object.metadata.resourceVersion"] != "as of line 2" {
+	got := values(made, changed,
+		stream(bookmark(time.Millisecond, "5"), bookmark(4*time.Second, "5"), bookmark(60*time.Second, "5"),
+			bookmark(74*time.Second, "7")))
+	if got["frames"] != "2" || got["frame 1 when"] != "each minute" ||
+		got["frame 2.object.metadata.resourceVersion"] != "as of line 2" {
 		t.Errorf("%s frames, the first came %s, the second is %s; want 2, that of the minute and the last",
 			got["frames"], got["frame 1 when"], got["frame 2.object.metadata.resourceVersion"])
 	}
@@ -240,7 +247,8 @@ func TestParseTableRefusesIncompleteRows(t *testing.T) {
 }
 
 func TestSummaryIsShort(t *testing.T) {
-	s := stream(frame(0, 0, `{"type":"ADDED","object":{}}`), frame(0, 0, `{"type":"ADDED","object":{}}`), frame(0, 0, `{"type":"ERROR","object":{}}`))
+	s := stream(frame(0, 0, `{"type":"ADDED","object":{}}`), frame(0, 0, `{"type":"ADDED","object":{}}`),
+		frame(0, 0, `{"type":"ERROR","object":{}}`))
 	s.Ending = &play.Ending{How: "clean"}
 	transcript := play.Transcript{Results: []play.Result{answered(1, http.MethodGet, `{}`), s}}
 	if got, want := compare.Summary("c", transcript), "200 2×ADDED ERROR clean"; got != want {

@@ -24,7 +24,8 @@ type Difference struct {
 
 // String is the difference as a pattern of the table would have it, and its step.
 func (d Difference) String() string {
-	return fmt.Sprintf("%s | %s | %s | %.300s | %.300s\n\t(line %d: %s)", d.Script, d.Case, d.Part, d.Upstream, d.Gapless, d.Line, d.Text)
+	return fmt.Sprintf("%s | %s | %s | %.300s | %.300s\n\t(line %d: %s)",
+		d.Script, d.Case, d.Part, d.Upstream, d.Gapless, d.Line, d.Text)
 }
 
 // Differences compares two transcripts of a script, fact by fact.

@@ -63,7 +63,8 @@ func ParseTable(text string) (Table, error) {
 	}
 	ids := map[string]bool{}
 	for _, e := range t.Entries {
-		if e.ID == "" || e.What == "" || e.Upstream == "" || e.Gapless == "" || e.Why == "" || len(e.Where) == 0 || e.Class == "" || ids[e.ID] {
+		if e.ID == "" || e.What == "" || e.Upstream == "" || e.Gapless == "" || e.Why == "" || len(e.Where) == 0 ||
+			e.Class == "" || ids[e.ID] {
 			return Table{}, fmt.Errorf("entry %q is not complete, or is there twice", e.ID)
 		}
 		ids[e.ID] = true

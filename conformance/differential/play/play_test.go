@@ -62,7 +62,8 @@ func TestRequestsMatchTheScript(t *testing.T) {
 			t.Error(err)
 		}
 		w.WriteHeader(http.StatusAccepted)
-		fmt.Fprintf(w, `{"n":7,"said":"%s %s %s %s %s"}`, r.Method, r.RequestURI, r.Header.Get("X-A"), r.Header.Get("Authorization"), body)
+		fmt.Fprintf(w, `{"n":7,"said":"%s %s %s %s %s"}`, r.Method, r.RequestURI, r.Header.Get("X-A"),
+			r.Header.Get("Authorization"), body)
 	}, `case one
 PUT $start?a=%20b
   X-A: c

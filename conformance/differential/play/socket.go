@@ -65,7 +65,8 @@ func handshake(conn net.Conn, req *http.Request) (*http.Response, *bufio.Reader,
 		return nil, nil, err
 	}
 	var head []byte
-	head = fmt.Appendf(head, "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n", req.URL.Opaque, req.URL.Host)
+	head = fmt.Appendf(head, "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n", req.URL.Opaque,
+		req.URL.Host)
 	head = fmt.Appendf(head, "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n", base64.StdEncoding.EncodeToString(key))
 	for name, values := range req.Header {
 		for _, value := range values {

@@ -237,7 +237,8 @@ var forms = map[string]form{ //nolint:gochecknoglobals // a compiled table
 	"read": {verb: Read, wants: "ncD", wait: readWait}, "quiet": {verb: Quiet, wants: "nd"},
 	"end": {verb: End, wants: "nD", wait: endWait}, "close": {verb: Close, wants: "n"},
 	"await": {verb: Await, wants: "cpD", wait: endWait}, "pause": {verb: Pause, wants: "d"},
-	"compact": {verb: Compact}, "forget": {verb: Forget}, "restart": {verb: Restart}, "crash": {verb: Crash}, "join": {verb: Join},
+	"compact": {verb: Compact}, "forget": {verb: Forget}, "restart": {verb: Restart}, "crash": {verb: Crash},
+	"join": {verb: Join},
 }
 
 func (f form) parse(words []string) (Step, error) {

@@ -62,19 +62,29 @@ join
 	merge := []script.Field{{Name: "Content-Type", Value: "application/merge-patch+json"}}
 	want := script.Script{Name: "all", Full: true, Cases: []script.Case{
 		{Name: "requests", Steps: []script.Step{
-			{Method: http.MethodGet, Path: "$foos?limit=1", Header: []script.Field{{Name: "Accept", Value: "application/json;as=Table"}}},
-			{Method: http.MethodPost, Path: "$foos", Header: []script.Field{{Name: "Content-Type", Value: "application/json"}}, Body: "{\"a\":\n1}"},
+			{
+				Method: http.MethodGet, Path: "$foos?limit=1",
+				Header: []script.Field{{Name: "Accept", Value: "application/json;as=Table"}},
+			},
+			{
+				Method: http.MethodPost, Path: "$foos", Header: []script.Field{{Name: "Content-Type", Value: "application/json"}},
+				Body: "{\"a\":\n1}",
+			},
 			{Method: http.MethodGet, Path: "/later", Later: true},
 			{Method: http.MethodPatch, Path: "/code", CodeOnly: true},
 			{
 				Method: http.MethodPost, Path: "$api/namespaces/n/foos",
-				Body: `{"apiVersion":"$group/v1","kind":"Foo","metadata":{"labels":{"x":"1"},"name":"f1"},"spec":{"color":"red"}}`,
+				Body: `{"apiVersion":"$group/v1","kind":"Foo","metadata":{"labels":{"x":"1"},"name":"f1"},` +
+					`"spec":{"color":"red"}}`,
 			},
 			{Method: http.MethodPatch, Path: "$api/bars/b1", Header: merge, Body: `{"spec":null}`},
 			{Method: http.MethodDelete, Path: "$api/namespaces/n/foos/f1"},
 		}},
 		{Name: "streams", Steps: []script.Step{
-			{Verb: script.Watch, Name: "w", Path: "/path?watch=1", Header: []script.Field{{Name: "Accept", Value: "application/json"}}},
+			{
+				Verb: script.Watch, Name: "w", Path: "/path?watch=1",
+				Header: []script.Field{{Name: "Accept", Value: "application/json"}},
+			},
 			{Verb: script.Capture, Name: "r1", Member: ".items[0].metadata.resourceVersion"},
 			{Verb: script.Compare, Name: "r1", Member: ".metadata.resourceVersion"},
 			{Verb: script.Read, Name: "w", Frames: 2, Code: 2, Wait: 8 * time.Second},
@@ -86,7 +96,10 @@ join
 			{Verb: script.Ping, Name: "s", Wait: 8 * time.Second},
 			{Verb: script.Close, Name: "s"},
 			{Verb: script.Await, Path: "/path", Code: 200, Frames: 200, Wait: 15 * time.Second},
-			{Verb: script.Await, Method: http.MethodPost, Path: "/path", Body: "{}", Code: 403, Frames: 403, Wait: 20 * time.Second},
+			{
+				Verb: script.Await, Method: http.MethodPost, Path: "/path", Body: "{}", Code: 403, Frames: 403,
+				Wait: 20 * time.Second,
+			},
 			{Verb: script.Compact},
 			{Verb: script.Forget},
 			{Verb: script.Restart},

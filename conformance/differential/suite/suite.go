@@ -93,7 +93,9 @@ func (s *Suite) Judge(t testing.TB, one script.Script, upstream, gapless play.Tr
 	}
 	var rows []row
 	for _, c := range one.Cases {
-		r := row{name: c.Name, upstream: compare.Summary(c.Name, upstream), gapless: compare.Summary(c.Name, gapless), verdict: "same"}
+		r := row{
+			name: c.Name, upstream: compare.Summary(c.Name, upstream), gapless: compare.Summary(c.Name, gapless), verdict: "same",
+		}
 		if len(verdicts[c.Name]) > 0 {
 			r.verdict = strings.Join(verdicts[c.Name], ", ")
 		}

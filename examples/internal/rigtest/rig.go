@@ -110,7 +110,8 @@ func (r *Rig) Away(do func()) {
 	r.gate.Shut()
 	defer r.gate.Open()
 	do()
-	list, err := r.direct.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(r.t.Context(), metav1.ListOptions{})
+	list, err := r.direct.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).List(r.t.Context(),
+		metav1.ListOptions{})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -80,7 +80,9 @@ func (p *Plugin) Validate(ctx context.Context, a upstream.Attributes) error {
 }
 
 // refusal returns why the caller may not write a policy or a binding; nil if he may.
-func (p *Plugin) refusal(ctx context.Context, a upstream.Attributes, object, old *unstructured.Unstructured) (*field.Error, error) {
+func (p *Plugin) refusal(ctx context.Context, a upstream.Attributes,
+	object, old *unstructured.Unstructured,
+) (*field.Error, error) {
 	switch a.GetResource().Resource {
 	case "mutatingadmissionpolicies", "validatingadmissionpolicies":
 		now, err := paramKind(object)
@@ -108,7 +110,8 @@ func (p *Plugin) refusal(ctx context.Context, a upstream.Attributes, object, old
 			policies = "mutatingadmissionpolicies"
 		}
 		return p.binding(ctx, a.GetUserInfo(), spec.ParamRef,
-			p.cfg.Cluster.Find(kinds.GroupResource{Group: admissionv1.GroupName, Resource: policies}, wire.Key{Name: spec.PolicyName}), spec.PolicyName)
+			p.cfg.Cluster.Find(kinds.GroupResource{Group: admissionv1.GroupName, Resource: policies},
+				wire.Key{Name: spec.PolicyName}), spec.PolicyName)
 	}
 	return nil, nil
 }
@@ -121,12 +124,15 @@ func (p *Plugin) policy(ctx context.Context, u user.Info, kind *admissionv1.Para
 		return nil, err
 	}
 	return field.Forbidden(field.NewPath("spec", "paramKind"), fmt.Sprintf(
-		`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`, shown(u), kind.Kind, kind.APIVersion)), nil
+		`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`,
+		shown(u), kind.Kind, kind.APIVersion)), nil
 }
 
 // binding checks that a caller may read what a binding refers to. Without its policy the
 // kind is not known, and he must be allowed to read all kinds.
-func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.ParamRef, policy *wire.Object, name string) (*field.Error, error) {
+func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.ParamRef, policy *wire.Object,
+	name string,
+) (*field.Error, error) {
 	var kind *admissionv1.ParamKind
 	if policy != nil {
 		stored := &unstructured.Unstructured{}
@@ -138,7 +144,9 @@ func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.Para
 			return nil, err
 		}
 	}
-	asked := auth.Attributes{Verb: "get", Resource: kinds.GroupResource{Group: "*", Resource: "*"}, Namespace: ref.Namespace, Name: ref.Name}
+	asked := auth.Attributes{
+		Verb: "get", Resource: kinds.GroupResource{Group: "*", Resource: "*"}, Namespace: ref.Namespace, Name: ref.Name,
+	}
 	if ref.Name == "" {
 		asked.Verb = "list"
 	}
@@ -150,14 +158,16 @@ func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.Para
 		return nil, err
 	}
 	at := field.NewPath("spec", "paramRef")
-	const all = `to determine minimum required permissions and user %v does not have "%v" permission for all groups, versions and resources`
+	const all = `to determine minimum required permissions and user %v does not have "%v" permission for all groups, ` +
+		`versions and resources`
 	switch {
 	case policy == nil:
 		return field.Forbidden(at, fmt.Sprintf("unable to get policy %s "+all, name, shown(u), asked.Verb)), nil
 	case kind != nil && asked.Resource.Resource == "*":
 		return field.Forbidden(at, fmt.Sprintf("unable to resolve paramKind %v "+all, *kind, shown(u), asked.Verb)), nil
 	}
-	return field.Forbidden(at, fmt.Sprintf(`user %v does not have "%v" permission on the object referenced by paramRef`, shown(u), asked.Verb)), nil
+	return field.Forbidden(at,
+		fmt.Sprintf(`user %v does not have "%v" permission on the object referenced by paramRef`, shown(u), asked.Verb)), nil
 }
 
 // may reports whether a caller may do something.

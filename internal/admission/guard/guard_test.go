@@ -31,7 +31,9 @@ func (p permissions) Authorize(ctx context.Context, u user.Info, a auth.Attribut
 
 // Decide implements auth.Authorizer.
 func (p permissions) Decide(_ context.Context, _ user.Info, a auth.Attributes) auth.Decision {
-	return auth.Decision{Allowed: slices.Contains(p, a.Verb+" "+a.Resource.Group+"/"+a.Resource.Resource+" "+a.Namespace+"/"+a.Name)}
+	return auth.Decision{
+		Allowed: slices.Contains(p, a.Verb+" "+a.Resource.Group+"/"+a.Resource.Resource+" "+a.Namespace+"/"+a.Name),
+	}
 }
 
 // Rules implements auth.Authorizer.
@@ -70,7 +72,8 @@ func serve(t *testing.T, may ...string) (*registry.Registry, *kinds.Live) {
 }
 
 const (
-	match    = `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}`
+	match = `"matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],` +
+		`"resources":["pods"]}]}`
 	checks   = match + `,"validations":[{"expression":"true"}]`
 	secrets  = `"paramKind":{"apiVersion":"v1","kind":"Secret"}`
 	nameless = `"paramRef":{"selector":{},"namespace":"a","parameterNotFoundAction":"Deny"}`
@@ -100,11 +103,13 @@ func create(t *testing.T, in *registry.Registry, live *kinds.Live, by user.Info,
 }
 
 func policy(name, spec string) string {
-	return `{"kind":"ValidatingAdmissionPolicy","apiVersion":"admissionregistration.k8s.io/v1","metadata":{"name":"` + name + `"},"spec":{` + spec + `}}`
+	return `{"kind":"ValidatingAdmissionPolicy","apiVersion":"admissionregistration.k8s.io/v1","metadata":{"name":"` + name +
+		`"},"spec":{` + spec + `}}`
 }
 
 func binding(policy, spec string) string {
-	return `{"kind":"ValidatingAdmissionPolicyBinding","apiVersion":"admissionregistration.k8s.io/v1","metadata":{"generateName":"b-"},` +
+	return `{"kind":"ValidatingAdmissionPolicyBinding","apiVersion":"admissionregistration.k8s.io/v1",` +
+		`"metadata":{"generateName":"b-"},` +
 		`"spec":{"policyName":"` + policy + `","validationActions":["Deny"],` + spec + `}}`
 }
 
@@ -121,24 +126,35 @@ func TestOnlyReadersOfParametersMayUseThem(t *testing.T) {
 		{"a policy without parameters", policy("p", checks), jane, nil, ""},
 		{
 			"a policy with them", policy("p", checks+","+secrets), jane, nil,
-			`spec.paramKind: Forbidden: user &{jane  [team] map[]} must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`,
+			`spec.paramKind: Forbidden: user &{jane  [team] map[]} must have "get" permission on all objects of the referenced ` +
+				`paramKind (kind=Secret, apiVersion=v1)`,
 		},
 		{"a reader", policy("p", checks+","+secrets), jane, []string{all}, ""},
 		{"an administrator", policy("p", checks+","+secrets), admin, nil, ""},
 		{"the server", policy("p", checks+","+secrets), nil, nil, ""},
-		{"a kind that is not served", policy("p", checks+`,"paramKind":{"apiVersion":"x.example.org/v1","kind":"X"}`), jane, []string{"get x.example.org/* */*"}, ""},
+		{
+			"a kind that is not served", policy("p", checks+`,"paramKind":{"apiVersion":"x.example.org/v1","kind":"X"}`), jane,
+			[]string{"get x.example.org/* */*"},
+			"",
+		},
 		{"a binding without a parameter", binding("stored", `"matchResources":{}`), jane, nil, ""},
 		{
 			"a binding with one", binding("stored", named), jane, nil,
-			`spec.paramRef: Forbidden: user &{jane  [team] map[]} does not have "get" permission on the object referenced by paramRef`,
+			`spec.paramRef: Forbidden: user &{jane  [team] map[]} does not have "get" permission on the object ` +
+				`referenced by paramRef`,
 		},
 		{"a reader of one", binding("stored", named), jane, []string{"get /secrets a/s"}, ""},
-		{"a binding with a selector", binding("stored", nameless), jane, []string{"get /secrets a/s"}, `does not have "list" permission on the object referenced by paramRef`},
+		{
+			"a binding with a selector", binding("stored", nameless), jane,
+			[]string{"get /secrets a/s"},
+			`does not have "list" permission on the object referenced by paramRef`,
+		},
 		{"a reader of lists", binding("stored", nameless), jane, []string{"list /secrets a/"}, ""},
 		{
 			"a binding without its policy", binding("none", named), jane,
 			[]string{all},
-			`unable to get policy none to determine minimum required permissions and user &{jane  [team] map[]} does not have "get" permission for all groups, versions and resources`,
+			`unable to get policy none to determine minimum required permissions and user &{jane  [team] map[]} does not have ` +
+				`"get" permission for all groups, versions and resources`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -90,7 +90,8 @@ type applied struct {
 // Plan returns how requests match; nil if none does.
 func (m *Matcher) Plan(c *Criteria, q Question) *Plan {
 	p := &Plan{criteria: c, everything: len(c.rules) == 0 && !c.never}
-	a := admission.NewAttributesRecord(nil, nil, kinds.GroupVersionKind{}, "", "", q.Resource, q.Subresource, q.Operation, nil, false, nil)
+	a := admission.NewAttributesRecord(nil, nil, kinds.GroupVersionKind{}, "", "", q.Resource, q.Subresource, q.Operation, nil,
+		false, nil)
 	if p.include = m.apply(c, c.rules, a); len(p.include) == 0 && !p.everything {
 		return nil
 	}

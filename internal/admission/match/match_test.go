@@ -24,7 +24,8 @@ func (n namespaces) Find(_ kinds.GroupResource, key wire.Key) *wire.Object {
 	if !is {
 		return nil
 	}
-	o, err := wire.ParseObject([]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+key.Name+`","labels":{`+labels+`}}}`), nil)
+	o, err := wire.ParseObject(
+		[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+key.Name+`","labels":{`+labels+`}}}`), nil)
 	if err != nil {
 		panic(err)
 	}
@@ -64,7 +65,10 @@ func rule(group, version string, resources ...string) admissionregistration.Name
 
 func TestRequestsMatchAsUpstreams(t *testing.T) {
 	exact, equivalent := admissionregistration.Exact, admissionregistration.Equivalent
-	scaler := request{group: "autoscaling", version: "v1", resource: "horizontalpodautoscalers", kind: "HorizontalPodAutoscaler", namespace: "test", name: "a", op: admission.Create}
+	scaler := request{
+		group: "autoscaling", version: "v1", resource: "horizontalpodautoscalers", kind: "HorizontalPodAutoscaler",
+		namespace: "test", name: "a", op: admission.Create,
+	}
 	with := func(r request, change func(*request)) request {
 		change(&r)
 		return r
@@ -79,7 +83,9 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 	scoped := rule("", "v1", "namespaces")
 	clusterScope := admissionregistration.ClusterScope
 	scoped.Scope = &clusterScope
-	namespace := request{version: "v1", resource: "namespaces", kind: "Namespace", namespace: "prod", name: "prod", op: admission.Delete}
+	namespace := request{
+		version: "v1", resource: "namespaces", kind: "Namespace", namespace: "prod", name: "prod", op: admission.Delete,
+	}
 	tests := []struct {
 		name    string
 		m       admissionregistration.MatchResources
@@ -87,32 +93,84 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 		want    string // the resource by which it matches; "" for none
 		err     string
 	}{
-		{"the same version", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("autoscaling", "v1", "*")}}, scaler, "autoscaling/v1", ""},
-		{"another version, exactly", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{v2}, MatchPolicy: &exact}, scaler, "", ""},
-		{"another version", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{v2}, MatchPolicy: &equivalent}, scaler, "autoscaling/v2", ""},
-		{"another version excluded", admissionregistration.MatchResources{ExcludeResourceRules: []admissionregistration.NamedRuleWithOperations{v2}, MatchPolicy: &equivalent}, scaler, "", ""},
+		{
+			"the same version",
+			admissionregistration.MatchResources{
+				ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("autoscaling", "v1", "*")},
+			},
+			scaler, "autoscaling/v1", "",
+		},
+		{
+			"another version, exactly",
+			admissionregistration.MatchResources{
+				ResourceRules: []admissionregistration.NamedRuleWithOperations{v2}, MatchPolicy: &exact,
+			},
+			scaler, "", "",
+		},
+		{
+			"another version",
+			admissionregistration.MatchResources{
+				ResourceRules: []admissionregistration.NamedRuleWithOperations{v2}, MatchPolicy: &equivalent,
+			},
+			scaler, "autoscaling/v2", "",
+		},
+		{
+			"another version excluded",
+			admissionregistration.MatchResources{
+				ExcludeResourceRules: []admissionregistration.NamedRuleWithOperations{v2}, MatchPolicy: &equivalent,
+			},
+			scaler, "", "",
+		},
 		{"no rules", admissionregistration.MatchResources{}, scaler, "autoscaling/v1", ""},
-		{"the name", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{named("b", "a")}}, scaler, "autoscaling/v1", ""},
-		{"another name", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{named("b")}}, scaler, "", ""},
+		{
+			"the name",
+			admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{named("b", "a")}},
+			scaler, "autoscaling/v1", "",
+		},
+		{
+			"another name",
+			admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{named("b")}},
+			scaler, "", "",
+		},
 		{
 			"a subresource",
-			admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*")}},
+			admissionregistration.MatchResources{
+				ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*")},
+			},
 			with(scaler, func(r *request) { r.subresource = "status" }), "", "",
 		},
 		{
 			"any subresource",
-			admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*/*")}},
+			admissionregistration.MatchResources{
+				ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*/*")},
+			},
 			with(scaler, func(r *request) { r.subresource = "status" }), "autoscaling/v1", "",
 		},
 		{"another namespace", admissionregistration.MatchResources{NamespaceSelector: prod}, scaler, "", ""},
-		{"the namespace", admissionregistration.MatchResources{NamespaceSelector: prod}, with(scaler, func(r *request) { r.namespace = "prod" }), "autoscaling/v1", ""},
-		{"no namespace", admissionregistration.MatchResources{NamespaceSelector: prod}, with(scaler, func(r *request) { r.namespace = "gone" }), "", `namespaces "gone" not found`},
+		{
+			"the namespace",
+			admissionregistration.MatchResources{NamespaceSelector: prod},
+			with(scaler, func(r *request) { r.namespace = "prod" }), "autoscaling/v1", "",
+		},
+		{
+			"no namespace",
+			admissionregistration.MatchResources{NamespaceSelector: prod},
+			with(scaler, func(r *request) { r.namespace = "gone" }), "", `namespaces "gone" not found`,
+		},
 		{
 			"no namespace, and no rule",
-			admissionregistration.MatchResources{NamespaceSelector: prod, ResourceRules: []admissionregistration.NamedRuleWithOperations{scoped}},
+			admissionregistration.MatchResources{
+				NamespaceSelector: prod, ResourceRules: []admissionregistration.NamedRuleWithOperations{scoped},
+			},
 			with(scaler, func(r *request) { r.namespace = "gone" }), "", "",
 		},
-		{"a namespace by its own labels", admissionregistration.MatchResources{NamespaceSelector: prod, ResourceRules: []admissionregistration.NamedRuleWithOperations{scoped}}, namespace, "v1", ""},
+		{
+			"a namespace by its own labels",
+			admissionregistration.MatchResources{
+				NamespaceSelector: prod, ResourceRules: []admissionregistration.NamedRuleWithOperations{scoped},
+			},
+			namespace, "v1", "",
+		},
 		{
 			"a new namespace by its own labels",
 			admissionregistration.MatchResources{NamespaceSelector: prod},
@@ -121,7 +179,11 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 			}), "v1", "",
 		},
 		{"labels", admissionregistration.MatchResources{ObjectSelector: prod}, scaler, "", ""},
-		{"its labels", admissionregistration.MatchResources{ObjectSelector: prod}, with(scaler, func(r *request) { r.labels = map[string]any{"env": "prod"} }), "autoscaling/v1", ""},
+		{
+			"its labels",
+			admissionregistration.MatchResources{ObjectSelector: prod},
+			with(scaler, func(r *request) { r.labels = map[string]any{"env": "prod"} }), "autoscaling/v1", "",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -182,7 +244,8 @@ func TestPlansAreOnlyOfWhatRulesName(t *testing.T) {
 }
 
 func TestMissingSelectorsAreRefused(t *testing.T) {
-	if _, err := match.Compile(&admissionregistration.MatchResources{}); err == nil || !strings.Contains(err.Error(), "a nil namespace selector was passed") {
+	if _, err := match.Compile(&admissionregistration.MatchResources{}); err == nil ||
+		!strings.Contains(err.Error(), "a nil namespace selector was passed") {
 		t.Errorf("got %v", err)
 	}
 }

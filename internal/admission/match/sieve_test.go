@@ -15,9 +15,14 @@ import (
 // randomSelector is one of few labels, or of none.
 func randomSelector(r *rand.Rand) *metav1.LabelSelector {
 	s := &metav1.LabelSelector{}
-	operators := []metav1.LabelSelectorOperator{metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist, "Bad"}
+	operators := []metav1.LabelSelectorOperator{
+		metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist,
+		"Bad",
+	}
 	for range r.IntN(3) {
-		one := metav1.LabelSelectorRequirement{Key: []string{"a", "env"}[r.IntN(2)], Operator: operators[r.IntN(len(operators)*4)%len(operators)]}
+		one := metav1.LabelSelectorRequirement{
+			Key: []string{"a", "env"}[r.IntN(2)], Operator: operators[r.IntN(len(operators)*4)%len(operators)],
+		}
 		if one.Operator == metav1.LabelSelectorOpIn || one.Operator == metav1.LabelSelectorOpNotIn {
 			one.Values = []string{"prod", "b"}[:1+r.IntN(2)]
 		}
@@ -29,7 +34,10 @@ func randomSelector(r *rand.Rand) *metav1.LabelSelector {
 // randomRequest is for an object of any scope, with few labels, in a namespace that there is or
 // is not.
 func randomRequest(r *rand.Rand) request {
-	made := request{version: "v1", resource: "pods", kind: "Pod", name: "x", op: admission.Create, namespace: []string{"prod", "test", "gone", ""}[r.IntN(4)]}
+	made := request{
+		version: "v1", resource: "pods", kind: "Pod", name: "x", op: admission.Create,
+		namespace: []string{"prod", "test", "gone", ""}[r.IntN(4)],
+	}
 	if r.IntN(4) == 0 {
 		made.resource, made.kind, made.namespace = "namespaces", "Namespace", ""
 	}
@@ -56,7 +64,9 @@ func TestSievesLetPassWhatMatchesOrFails(t *testing.T) {
 		var sieve match.Sieve
 		var plans []*match.Plan
 		for range 20 {
-			c, err := match.Compile(&admissionregistration.MatchResources{NamespaceSelector: randomSelector(r), ObjectSelector: randomSelector(r)})
+			c, err := match.Compile(&admissionregistration.MatchResources{
+				NamespaceSelector: randomSelector(r), ObjectSelector: randomSelector(r),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

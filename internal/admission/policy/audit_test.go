@@ -27,13 +27,21 @@ func TestAuditAnnotations(t *testing.T) {
 	s := start(t)
 	s.must(s.target("", "v1", "configmaps", "default", ""), configMap("a", ""))
 	s.must(s.target("", "v1", "configmaps", "default", ""), configMap("b", ""))
-	put(t, s.plugin, validating, "p", forAll("configmaps")+`,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"true"},{"expression":"false","message":"no"}],"auditAnnotations":[
-		{"key":"name","valueExpression":"'object name: ' + object.metadata.name"},{"key":"none","valueExpression":"null"},{"key":"params","valueExpression":"string(params.metadata.name)"},
+	put(t, s.plugin, validating, "p",
+		forAll("configmaps")+`,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"validations":[{"expression":"true"},{"expression":"false","message":"no"}],"auditAnnotations":[
+		{"key":"name","valueExpression":"'object name: ' + object.metadata.name"},{"key":"none","valueExpression":"null"},`+
+			`{"key":"params","valueExpression":"string(params.metadata.name)"},
 		{"key":"long","valueExpression":"['`+strings.Repeat("x", 11<<10)+`'].join()"}]`)
-	put(t, s.plugin, checks, "b", `"policyName":"p","validationActions":["Audit"],"paramRef":{"selector":{"matchExpressions":[]}}`)
+	put(t, s.plugin, checks, "b",
+		`"policyName":"p","validationActions":["Audit"],"paramRef":{"selector":{"matchExpressions":[]}}`)
 	gvr := kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}}}
-	a := noting{admission.NewAttributesRecord(o, nil, o.GroupVersionKind(), "default", "c", gvr, "", admission.Create, nil, false, caller), map[string]string{}}
+	o := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}},
+	}
+	a := noting{
+		admission.NewAttributesRecord(o, nil, o.GroupVersionKind(), "default", "c", gvr, "", admission.Create, nil, false,
+			caller), map[string]string{},
+	}
 	if err := s.plugin.Validate(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ func asked(b *testing.B) admission.Attributes {
 		b.Fatal(err)
 	}
 	gvr := kinds.GroupVersionResource{Version: "v1", Resource: "pods"}
-	return admission.NewAttributesRecord(u, nil, u.GroupVersionKind(), "default", "a", gvr, "", admission.Create, nil, false, caller)
+	return admission.NewAttributesRecord(u, nil, u.GroupVersionKind(), "default", "a", gvr, "", admission.Create, nil, false,
+		caller)
 }
 
 // many tells a server of 100 policies with a binding each.
@@ -26,7 +27,8 @@ func many(b *testing.B, resource string) *server {
 	for i := range 100 {
 		name := fmt.Sprintf("p%d", i)
 		put(b, s.plugin, validating, name, forAll(resource)+`,"validations":[{"expression":"object.metadata.name != 'b'"}]`)
-		put(b, s.plugin, checks, name, `"policyName":"`+name+`","validationActions":["Deny"],"matchResources":{"objectSelector":{"matchLabels":{"a":"b"}}}`)
+		put(b, s.plugin, checks, name,
+			`"policyName":"`+name+`","validationActions":["Deny"],"matchResources":{"objectSelector":{"matchLabels":{"a":"b"}}}`)
 	}
 	return s
 }
@@ -60,7 +62,8 @@ func BenchmarkNoPolicyMatches(b *testing.B) {
 func BenchmarkThreeValidations(b *testing.B) {
 	s := start(b)
 	put(b, s.plugin, validating, "p", forAll("pods")+`,"validations":[{"expression":"object.metadata.name != 'b'"},
-		{"expression":"object.spec.containers.all(c, c.image != '')"},{"expression":"!has(object.spec.hostNetwork) || !object.spec.hostNetwork"}]`)
+		{"expression":"object.spec.containers.all(c, c.image != '')"},`+
+		`{"expression":"!has(object.spec.hostNetwork) || !object.spec.hostNetwork"}]`)
 	put(b, s.plugin, checks, "b", deny)
 	a := asked(b)
 	b.ReportAllocs()
@@ -75,7 +78,8 @@ func BenchmarkThreeValidations(b *testing.B) {
 // bring the object into its form.
 func BenchmarkApplyConfiguration(b *testing.B) {
 	s := start(b)
-	put(b, s.plugin, mutating, "p", forAll("pods")+`,"reinvocationPolicy":"Never",`+mutation(`Object{metadata: Object.metadata{labels: {"a": "b"}}}`))
+	put(b, s.plugin, mutating, "p",
+		forAll("pods")+`,"reinvocationPolicy":"Never",`+mutation(`Object{metadata: Object.metadata{labels: {"a": "b"}}}`))
 	put(b, s.plugin, changes, "b", change)
 	b.ReportAllocs()
 	for b.Loop() {

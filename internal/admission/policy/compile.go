@@ -87,7 +87,9 @@ func newCompiler() (*cel.CompositedCompiler, error) {
 
 // compilerFor returns a compiler that knows the variables of a policy. They may refer to those
 // before them only, so none depends on itself.
-func compilerFor(variables []admissionregistration.Variable, has cel.OptionalVariableDeclarations) (*cel.CompositedCompiler, error) {
+func compilerFor(variables []admissionregistration.Variable,
+	has cel.OptionalVariableDeclarations,
+) (*cel.CompositedCompiler, error) {
 	if len(variables) == 0 {
 		return plain()
 	}
@@ -159,7 +161,9 @@ func newMutator(name string, spec *admissionregistration.MutatingAdmissionPolicy
 	if err != nil {
 		return &mutator{err: err}
 	}
-	m := &mutator{compiler: compiler, conditions: conditions{name, spec.MatchConditions, spec.FailurePolicy, has}.compile(compiler)}
+	m := &mutator{
+		compiler: compiler, conditions: conditions{name, spec.MatchConditions, spec.FailurePolicy, has}.compile(compiler),
+	}
 	has.HasPatchTypes = true
 	for _, mutation := range spec.Mutations {
 		switch {

@@ -136,7 +136,9 @@ func (v *validation) text(evaluated cel.EvaluationResult) string {
 }
 
 // annotate evaluates the audit annotations, with a budget of their own.
-func (v *validator) annotate(r *request, e evaluation, asked *admissionv1.AdmissionRequest, namespace *corev1.Namespace) ([]noted, error) {
+func (v *validator) annotate(r *request, e evaluation, asked *admissionv1.AdmissionRequest,
+	namespace *corev1.Namespace,
+) ([]noted, error) {
 	with := cel.OptionalVariableBindings{VersionedParams: e.params}
 	outcomes, _, err := v.annotations.ForInput(r.ctx, e.view, asked, with, namespace, celconfig.RuntimeCELCostBudget)
 	if err != nil {
@@ -158,7 +160,8 @@ func (v *validator) annotate(r *request, e evaluation, asked *admissionv1.Admiss
 			text, _ := outcome.EvalResult.Value().(string)
 			n.value = strings.TrimSpace(text)
 		case outcome.EvalResult.Type() != celtypes.NullType:
-			n.err = fmt.Sprintf("valueExpression '%v' resulted in unsupported return type: %v. Return type must be either string or null.",
+			n.err = fmt.Sprintf(
+				"valueExpression '%v' resulted in unsupported return type: %v. Return type must be either string or null.",
 				a.ValueExpression, outcome.EvalResult.Type())
 		}
 		all = append(all, n)

@@ -18,16 +18,20 @@ func FuzzEvaluate(f *testing.F) {
 	f.Add(`{"spec":{"containers":{"a":1e300},"n":9223372036854775807}}`, `{"spec":{"containers":[{"name":"\ud800"}]}}`)
 	f.Add(`{"metadata":{"labels":{"x":"`+strings.Repeat("y", 1000)+`"}}}`, `{"metadata":{"labels":[]}}`)
 	s := start(f)
-	put(f, s.plugin, validating, "p", forAll("pods")+`,"variables":[{"name":"v","expression":"object.spec.containers.map(c, c.image)"}],"validations":[
+	put(f, s.plugin, validating, "p",
+		forAll("pods")+`,"variables":[{"name":"v","expression":"object.spec.containers.map(c, c.image)"}],"validations":[
 		{"expression":"object == oldObject","messageExpression":"string(object.spec) + object.metadata.name"},
 		{"expression":"variables.v.all(x, variables.v.all(y, x.matches(y)))"},
-		{"expression":"object.metadata.labels.all(k, k.find('(a+)+b') == '' || quantity(object.metadata.labels[k]).isGreaterThan(quantity('1')))"},
+		{"expression":"object.metadata.labels.all(k,`+
+			` k.find('(a+)+b') == '' || quantity(object.metadata.labels[k]).isGreaterThan(quantity('1')))"},
 		{"expression":"object.spec.n + 1 > oldObject.spec.n"}],
 		"auditAnnotations":[{"key":"a","valueExpression":"string(object.spec.containers)"}]`)
 	put(f, s.plugin, checks, "b", deny)
 	put(f, s.plugin, mutating, "p", forAll("pods")+`,"reinvocationPolicy":"IfNeeded",`+mutation(
-		`Object{metadata: Object.metadata{labels: {"a": object.metadata.name}}, spec: Object.spec{hostname: string(object.spec.n)}}`,
-		`[JSONPatch{op: "add", path: "/spec/containers/-", value: object.spec}, JSONPatch{op: "copy", from: "/metadata", path: "/spec/copy"}]`))
+		`Object{metadata: Object.metadata{labels: {"a": object.metadata.name}}, spec: Object.spec{hostname: `+
+			`string(object.spec.n)}}`,
+		`[JSONPatch{op: "add", path: "/spec/containers/-", value: object.spec}, JSONPatch{op: "copy", from: "/metadata", `+
+			`path: "/spec/copy"}]`))
 	put(f, s.plugin, changes, "b", change)
 	gvr := kinds.GroupVersionResource{Version: "v1", Resource: "pods"}
 	f.Fuzz(func(t *testing.T, text, oldText string) {

@@ -17,7 +17,10 @@ import (
 func (m *mutation) typesOf(by match.Matched) (managedfields.TypeConverter, error) {
 	r, served := m.plugin.live.Load().Lookup(by.Resource)
 	if !served {
-		return nil, apierrors.NewServiceUnavailable("Resource kind " + by.Kind.String() + " not found. There can be a delay between when CustomResourceDefinitions are created and when they are available.")
+		return nil, apierrors.NewServiceUnavailable(
+			"Resource kind " + by.Kind.String() +
+				" not found. There can be a delay between when CustomResourceDefinitions are created and when " +
+				"they are available.")
 	}
 	if r.GVK() != by.Kind {
 		return managedfields.NewDeducedTypeConverter(), nil // the body of a subresource

@@ -109,13 +109,17 @@ func stored(t testing.TB, name, spec string) *wire.Object {
 		if !is {
 			continue
 		}
-		for name, value := range map[string]any{"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}, "matchPolicy": "Equivalent"} {
+		for name, value := range map[string]any{
+			"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{}, "matchPolicy": "Equivalent",
+		} {
 			if m[name] == nil {
 				m[name] = value
 			}
 		}
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": group + "/v1", "kind": "Policy", "metadata": map[string]any{"name": name}, "spec": tree})
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": group + "/v1", "kind": "Policy", "metadata": map[string]any{"name": name}, "spec": tree,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +135,9 @@ const (
 
 // forAll is the matchConstraints of a resource in any version.
 func forAll(resource string) string {
-	return fmt.Sprintf(`"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":[%q]}]}`, resource)
+	return fmt.Sprintf(
+		`"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":[%q]}]}`,
+		resource)
 }
 
 // outcome is what became of a write.

@@ -28,7 +28,8 @@ func newMetrics() *metrics {
 	return &metrics{
 		checks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_validating_admission_policy_check_total",
-			Help: "Validations of policies that failed or could not be evaluated, by policy, binding, error and what the binding made of it.",
+			Help: "Validations of policies that failed or could not be evaluated, by policy, binding, error and what the " +
+				"binding made of it.",
 		}, checked),
 		checking: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_validating_admission_policy_check_duration_seconds",

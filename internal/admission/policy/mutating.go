@@ -153,7 +153,8 @@ func (m *mutation) apply(ctx context.Context, patcher patcher, by matched, with 
 		return apierrors.NewInternalError(fmt.Errorf("a patch made a %T of an object", patched))
 	}
 	if u.GroupVersionKind() != by.Kind {
-		return apierrors.NewInternalError(fmt.Errorf("a policy must not change the kind of an object, from %v to %v", by.Kind, u.GroupVersionKind()))
+		return apierrors.NewInternalError(fmt.Errorf("a policy must not change the kind of an object, from %v to %v",
+			by.Kind, u.GroupVersionKind()))
 	}
 	if patcher.strict {
 		if err := m.known(by, u); err != nil {

@@ -35,17 +35,38 @@ func TestObjectsAreMutated(t *testing.T) {
 		want       any
 		err        string
 	}{
-		{"an apply configuration", mutation(`Object{metadata: Object.metadata{labels: {"by": object.metadata.name}}}`), []string{"metadata", "labels"}, map[string]any{"by": "a"}, ""},
 		{
-			"a JSON patch", mutation(`[JSONPatch{op: "add", path: "/metadata/annotations", value: {"example.com/x": request.userInfo.username}}, JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey("example.com/y"), value: "2"}]`),
+			"an apply configuration", mutation(`Object{metadata: Object.metadata{labels: {"by": object.metadata.name}}}`),
+			[]string{"metadata", "labels"},
+			map[string]any{"by": "a"},
+			"",
+		},
+		{
+			"a JSON patch",
+			mutation(
+				`[JSONPatch{op: "add", path: "/metadata/annotations", value: {"example.com/x": request.userInfo.username}}, ` +
+					`JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey("example.com/y"), value: "2"}]`),
 			[]string{"metadata", "annotations"},
 			map[string]any{"example.com/x": "jane", "example.com/y": "2"},
 			"",
 		},
-		{"two mutations", mutation(`Object{spec: Object.spec{hostname: "h"}}`, `Object{spec: Object.spec{subdomain: object.spec.hostname + "s"}}`), []string{"spec", "subdomain"}, "hs", ""},
-		{"a variable", `"variables":[{"name":"v","expression":"namespaceObject.metadata.name"}],` + mutation(`Object{spec: Object.spec{hostname: variables.v}}`), []string{"spec", "hostname"}, "default", ""},
 		{
-			"defaults of what is added", mutation(`Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "init", image: "x:1"}]}}`),
+			"two mutations",
+			mutation(`Object{spec: Object.spec{hostname: "h"}}`,
+				`Object{spec: Object.spec{subdomain: object.spec.hostname + "s"}}`),
+			[]string{"spec", "subdomain"},
+			"hs", "",
+		},
+		{
+			"a variable",
+			`"variables":[{"name":"v","expression":"namespaceObject.metadata.name"}],` +
+				mutation(`Object{spec: Object.spec{hostname: variables.v}}`),
+			[]string{"spec", "hostname"},
+			"default", "",
+		},
+		{
+			"defaults of what is added",
+			mutation(`Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "init", image: "x:1"}]}}`),
 			[]string{"spec", "initContainers"},
 			[]any{map[string]any{
 				"name": "init", "image": "x:1", "imagePullPolicy": "IfNotPresent", "resources": map[string]any{},
@@ -53,35 +74,68 @@ func TestObjectsAreMutated(t *testing.T) {
 			}},
 			"",
 		},
-		{"numbers stay integers", mutation(`[JSONPatch{op: "add", path: "/spec/terminationGracePeriodSeconds", value: 7}]`), []string{"spec", "terminationGracePeriodSeconds"}, int64(7), ""},
-		{"a test that fails changes nothing", mutation(`[JSONPatch{op: "test", path: "/metadata/name", value: "b"}, JSONPatch{op: "add", path: "/spec/hostname", value: "h"}]`), []string{"spec", "hostname"}, nil, ""},
-		{"conditions do not match", `"matchConditions":[{"name":"c","expression":"false"}],` + mutation(`Object{spec: Object.spec{hostname: "h"}}`), []string{"spec", "hostname"}, nil, ""},
-		{"an error is ignored", `"failurePolicy":"Ignore",` + mutation(`Object{spec: Object.spec{hostname: object.nothing}}`), []string{"spec", "hostname"}, nil, ""},
+		{
+			"numbers stay integers", mutation(`[JSONPatch{op: "add", path: "/spec/terminationGracePeriodSeconds", value: 7}]`),
+			[]string{"spec", "terminationGracePeriodSeconds"},
+			int64(7), "",
+		},
+		{
+			"a test that fails changes nothing",
+			mutation(
+				`[JSONPatch{op: "test", path: "/metadata/name", value: "b"}, JSONPatch{op: "add", path: ` +
+					`"/spec/hostname", value: "h"}]`),
+			[]string{"spec", "hostname"},
+			nil, "",
+		},
+		{
+			"conditions do not match",
+			`"matchConditions":[{"name":"c","expression":"false"}],` + mutation(`Object{spec: Object.spec{hostname: "h"}}`),
+			[]string{"spec", "hostname"},
+			nil, "",
+		},
+		{
+			"an error is ignored", `"failurePolicy":"Ignore",` + mutation(`Object{spec: Object.spec{hostname: object.nothing}}`),
+			[]string{"spec", "hostname"},
+			nil, "",
+		},
 		{
 			"an error", mutation(`Object{spec: Object.spec{hostname: object.nothing}}`), nil, nil,
-			"policy 'p' with binding 'b' denied request: expression 'Object{spec: Object.spec{hostname: object.nothing}}' resulted in error: no such key: nothing",
+			"policy 'p' with binding 'b' denied request: expression 'Object{spec: Object.spec{hostname: object.nothing}}' " +
+				"resulted in error: no such key: nothing",
 		},
 		{
 			"an unknown field", mutation(`Object{spec: Object.spec{nothing: "h"}}`), nil, nil,
-			"policy 'p' with binding 'b' denied request: error applying patch: failed to convert patch object to typed object: .spec.nothing: field not declared in schema",
+			"policy 'p' with binding 'b' denied request: error applying patch: failed to convert patch object to typed object: " +
+				".spec.nothing: field not declared in schema",
 		},
 		{
-			"an atomic list", mutation(`Object{spec: Object.spec{containers: [Object.spec.containers{name: "main", args: ["x"]}]}}`), nil, nil,
-			"policy 'p' with binding 'b' denied request: error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.containers[0].args",
+			"an atomic list",
+			mutation(`Object{spec: Object.spec{containers: [Object.spec.containers{name: "main", args: ["x"]}]}}`), nil, nil,
+			"policy 'p' with binding 'b' denied request: error applying patch: invalid ApplyConfiguration: may not mutate " +
+				"atomic arrays, maps or structs: .spec.containers[0].args",
 		},
 		{
 			"a type that is not the field's", mutation(`Object{spec: Object.wrong{}}`), nil, nil,
-			"policy 'p' with binding 'b' denied request: type mismatch: unexpected type name \\\"Object.wrong\\\", expected \\\"Object.spec\\\", which matches field name path from root Object type",
+			"policy 'p' with binding 'b' denied request: type mismatch: unexpected type name \\\"Object.wrong\\\", expected " +
+				"\\\"Object.spec\\\", which matches field name path from root Object type",
 		},
 		{
 			"a path that does not exist", mutation(`[JSONPatch{op: "remove", path: "/spec/nothing"}]`), nil, nil,
-			"policy 'p' with binding 'b' denied request: JSON Patch: error in remove for path: '/spec/nothing': Unable to remove nonexistent key: nothing: missing value",
+			"policy 'p' with binding 'b' denied request: JSON Patch: error in remove for path: '/spec/nothing': Unable to " +
+				"remove nonexistent key: nothing: missing value",
 		},
-		{"a path to an unknown field", mutation(`[JSONPatch{op: "add", path: "/spec/nothing", value: "x"}]`), nil, nil, "Internal error occurred: strict decoding error: unknown field \\\"spec.nothing\\\""},
 		{
-			"no object", mutation(`[JSONPatch{op: "replace", path: "/spec", value: 1}]`), nil, nil, "Pod in version \"v1\" cannot be handled as a Pod",
+			"a path to an unknown field", mutation(`[JSONPatch{op: "add", path: "/spec/nothing", value: "x"}]`), nil, nil,
+			"Internal error occurred: strict decoding error: unknown field \\\"spec.nothing\\\"",
 		},
-		{"another kind", mutation(`[JSONPatch{op: "replace", path: "/kind", value: "Node"}]`), nil, nil, "must not change the kind of an object"},
+		{
+			"no object", mutation(`[JSONPatch{op: "replace", path: "/spec", value: 1}]`), nil, nil,
+			"Pod in version \"v1\" cannot be handled as a Pod",
+		},
+		{
+			"another kind", mutation(`[JSONPatch{op: "replace", path: "/kind", value: "Node"}]`), nil, nil,
+			"must not change the kind of an object",
+		},
 	}
 	s := start(t)
 	for _, tt := range tests {
@@ -114,7 +168,8 @@ func TestPoliciesAreAppliedInOrderAndAgain(t *testing.T) {
 		s := start(t)
 		put(t, s.plugin, mutating, "first", forAll("pods")+`,"reinvocationPolicy":"`+again+`",`+
 			mutation(`Object{spec: Object.spec{hostname: has(object.spec.subdomain) ? object.spec.subdomain : "default"}}`))
-		put(t, s.plugin, mutating, "second", forAll("pods")+`,"reinvocationPolicy":"Never",`+mutation(`Object{spec: Object.spec{subdomain: "sub"}}`))
+		put(t, s.plugin, mutating, "second",
+			forAll("pods")+`,"reinvocationPolicy":"Never",`+mutation(`Object{spec: Object.spec{subdomain: "sub"}}`))
 		put(t, s.plugin, changes, "x", `"policyName":"first"`)
 		put(t, s.plugin, changes, "a", `"policyName":"second"`)
 		got := s.try(s.target("", "v1", "pods", "default", ""), pod)
@@ -131,15 +186,19 @@ func TestPoliciesAreAppliedInOrderAndAgain(t *testing.T) {
 func TestCustomResourcesAreMutatedAndValidated(t *testing.T) {
 	s := start(t)
 	s.define("Cluster")
-	put(t, s.plugin, mutating, "p", forAll("limits")+`,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"reinvocationPolicy":"Never",`+
-		mutation(`Object{parts: [Object.parts{n: "b", v: params.data.v}], labels: Object.labels{l: "1"}}`, `[JSONPatch{op: "add", path: "/max", value: object.max + 1}]`))
+	put(t, s.plugin, mutating, "p",
+		forAll("limits")+`,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},"reinvocationPolicy":"Never",`+
+			mutation(`Object{parts: [Object.parts{n: "b", v: params.data.v}], labels: Object.labels{l: "1"}}`,
+				`[JSONPatch{op: "add", path: "/max", value: object.max + 1}]`))
 	put(t, s.plugin, changes, "b", change+`,"paramRef":{"selector":{},"namespace":"default","parameterNotFoundAction":"Deny"}`)
 	s.must(s.target("", "v1", "configmaps", "default", ""), configMap("a", `"v":"1"`))
 	s.must(s.target("", "v1", "configmaps", "default", ""), configMap("b", `"v":"2"`))
-	put(t, s.plugin, validating, "p", forAll("limits")+`,"validations":[{"expression":"object.max == 3","messageExpression":"string(object.max)"}]`)
+	put(t, s.plugin, validating, "p",
+		forAll("limits")+`,"validations":[{"expression":"object.max == 3","messageExpression":"string(object.max)"}]`)
 	put(t, s.plugin, checks, "b", deny)
 	target := s.target("t.example.com", "v1beta1", "limits", "", "")
-	got := s.try(target, `{"apiVersion":"t.example.com/v1beta1","kind":"Limit","metadata":{"name":"a"},"max":1,"parts":[{"n":"a","v":"0"},{"n":"b","v":"0"}]}`)
+	got := s.try(target,
+		`{"apiVersion":"t.example.com/v1beta1","kind":"Limit","metadata":{"name":"a"},"max":1,"parts":[{"n":"a","v":"0"},{"n":"b","v":"0"}]}`)
 	if got.Error != "" {
 		t.Fatal(got.Error)
 	}
@@ -152,7 +211,9 @@ func TestCustomResourcesAreMutatedAndValidated(t *testing.T) {
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got := s.try(target, `{"apiVersion":"t.example.com/v1beta1","kind":"Limit","metadata":{"name":"a"},"max":2}`); !strings.HasSuffix(got.Error, "denied request: 4") {
+	if got := s.try(target,
+		`{"apiVersion":"t.example.com/v1beta1","kind":"Limit","metadata":{"name":"a"},"max":2}`); !strings.HasSuffix(got.Error,
+		"denied request: 4") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -160,10 +221,12 @@ func TestCustomResourcesAreMutatedAndValidated(t *testing.T) {
 // TestEquivalentVersionsAreMutated: what a policy for another version changes is converted back.
 func TestEquivalentVersionsAreMutated(t *testing.T) {
 	s := start(t)
-	put(t, s.plugin, mutating, "p", `"matchConstraints":{"resourceRules":[{"apiGroups":["autoscaling"],"apiVersions":["v2"],"operations":["*"],"resources":["horizontalpodautoscalers"]}]},"reinvocationPolicy":"Never",`+
-		mutation(`[JSONPatch{op: "add", path: "/spec/metrics/0/resource/target/averageUtilization", value: 42}]`))
+	put(t, s.plugin, mutating, "p",
+		`"matchConstraints":{"resourceRules":[{"apiGroups":["autoscaling"],"apiVersions":["v2"],"operations":["*"],"resources":["horizontalpodautoscalers"]}]},"reinvocationPolicy":"Never",`+
+			mutation(`[JSONPatch{op: "add", path: "/spec/metrics/0/resource/target/averageUtilization", value: 42}]`))
 	put(t, s.plugin, changes, "b", change)
-	got := s.try(s.target("autoscaling", "v1", "horizontalpodautoscalers", "default", ""), `{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"name":"a"},
+	got := s.try(s.target("autoscaling", "v1", "horizontalpodautoscalers", "default", ""),
+		`{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"name":"a"},
 		"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"targetCPUUtilizationPercentage":70}}`)
 	if got.Error != "" {
 		t.Fatal(got.Error)

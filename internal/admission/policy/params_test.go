@@ -12,10 +12,13 @@ import (
 // limits is the definition of a custom resource that is stored as v1 and has a v1beta1.
 func limits(scope string) string {
 	version := func(name, stored string) string {
-		return `{"name":"` + name + `","served":true,"storage":` + stored + `,"schema":{"openAPIV3Schema":{"type":"object","properties":{"max":{"type":"integer"},"parts":{"type":"array","items":{"type":"object","required":["n"],"properties":{"n":{"type":"string"},"v":{"type":"string"}}},"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["n"]},"labels":{"type":"object","additionalProperties":{"type":"string"}},"whole":{"type":"array","items":{"type":"string"}}}}}}`
+		return `{"name":"` + name + `","served":true,"storage":` + stored +
+			`,"schema":{"openAPIV3Schema":{"type":"object","properties":{"max":{"type":"integer"},"parts":{"type":"array","items":{"type":"object","required":["n"],"properties":{"n":{"type":"string"},"v":{"type":"string"}}},"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["n"]},"labels":{"type":"object","additionalProperties":{"type":"string"}},"whole":{"type":"array","items":{"type":"string"}}}}}}`
 	}
-	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"limits.t.example.com"},"spec":{
-		"group":"t.example.com","scope":"` + scope + `","names":{"kind":"Limit","listKind":"LimitList","plural":"limits","singular":"limit"},
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+		`"metadata":{"name":"limits.t.example.com"},"spec":{
+		"group":"t.example.com","scope":"` + scope +
+		`","names":{"kind":"Limit","listKind":"LimitList","plural":"limits","singular":"limit"},
 		"versions":[` + version("v1", "true") + `,` + version("v1beta1", "false") + `]}}`
 }
 
@@ -25,11 +28,13 @@ func (s *server) define(scope string) {
 }
 
 func limit(name, members string) string {
-	return `{"apiVersion":"t.example.com/v1","kind":"Limit","metadata":{"name":"` + name + `","labels":{"for":"` + name + `","all":"yes"}},` + members + `}`
+	return `{"apiVersion":"t.example.com/v1","kind":"Limit","metadata":{"name":"` + name + `","labels":{"for":"` + name +
+		`","all":"yes"}},` + members + `}`
 }
 
 const byLimit = `,"paramKind":{"apiVersion":"t.example.com/v1beta1","kind":"Limit"},"validations":[{
-	"expression":"params.apiVersion == 't.example.com/v1beta1' && size(object.data) <= params.max","messageExpression":"'at most ' + string(params.max) + ' by ' + params.metadata.name"}]`
+	"expression":"params.apiVersion == 't.example.com/v1beta1' && size(object.data) <= params.max",` +
+	`"messageExpression":"'at most ' + string(params.max) + ' by ' + params.metadata.name"}]`
 
 // TestParameters has a policy that lets config maps have as many keys as a custom resource
 // says, in two namespaces, and references to it.
@@ -45,11 +50,25 @@ func TestParameters(t *testing.T) {
 		{"by labels", `{"selector":{"matchLabels":{"for":"two"}}}`, two, ok},
 		{"all of a namespace", `{"selector":{"matchLabels":{"all":"yes"}}}`, two, by + "at most 1 by one"},
 		{"everything", `{"selector":{}}`, one, ok},
-		{"missing", `{"name":"gone","parameterNotFoundAction":"Deny"}`, one, by + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"},
+		{
+			"missing", `{"name":"gone","parameterNotFoundAction":"Deny"}`, one,
+			by + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+		},
 		{"missing and allowed", `{"name":"gone","parameterNotFoundAction":"Allow"}`, two, ok},
-		{"none selected", `{"selector":{"matchLabels":{"for":"nobody"}},"parameterNotFoundAction":"Deny"}`, one, by + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"},
-		{"of no reference", `null`, one, by + "expression 'params.apiVersion == 't.example.com/v1beta1' && size(object.data) <= params.max' resulted in error: no such key: apiVersion"},
-		{"name and labels", `{"name":"one","selector":{}}`, one, by + "failed to configure binding: paramRef.name and paramRef.selector are mutually exclusive"},
+		{
+			"none selected", `{"selector":{"matchLabels":{"for":"nobody"}},"parameterNotFoundAction":"Deny"}`, one,
+			by + "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction",
+		},
+		{
+			"of no reference", `null`, one,
+			by +
+				"expression 'params.apiVersion == 't.example.com/v1beta1' && size(object.data) <= params.max' resulted in " +
+				"error: no such key: apiVersion",
+		},
+		{
+			"name and labels", `{"name":"one","selector":{}}`, one,
+			by + "failed to configure binding: paramRef.name and paramRef.selector are mutually exclusive",
+		},
 		{"neither", `{}`, one, by + "failed to configure binding: one of name or selector must be provided"},
 	}
 	s := start(t)
@@ -65,7 +84,8 @@ func TestParameters(t *testing.T) {
 			put(t, s.plugin, checks, "b", deny+`,"paramRef":`+tt.ref)
 			got, text := s.try(s.target("", "v1", "configmaps", "default", ""), tt.body), ""
 			if got.Error != "" {
-				text = statusLine(got, `configmaps "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: `)
+				text = statusLine(got,
+					`configmaps "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: `)
 			}
 			if diff := cmp.Diff(tt.want, text); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -80,7 +100,8 @@ func TestParametersOfClusterScopedRequests(t *testing.T) {
 	put(t, s.plugin, validating, "p", forAll("nodes")+byLimit)
 	put(t, s.plugin, checks, "b", deny+`,"paramRef":{"name":"one"}`)
 	got := s.try(s.target("", "v1", "nodes", "", ""), `{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}`)
-	if want := "failed to configure binding: cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"; !strings.HasSuffix(got.Error, want) {
+	if want := "failed to configure binding: cannot use namespaced paramRef in policy binding that matches " +
+		"cluster-scoped resources"; !strings.HasSuffix(got.Error, want) {
 		t.Errorf("%q, want %q", got.Error, want)
 	}
 }
@@ -91,8 +112,9 @@ func TestClusterScopedParameters(t *testing.T) {
 	s.must(s.target("t.example.com", "v1", "limits", "", ""), limit("one", `"max":1`))
 	put(t, s.plugin, validating, "p", forAll("configmaps")+byLimit)
 	for ref, want := range map[string]string{
-		`{"name":"one"}`:                       "at most 1 by one",
-		`{"name":"one","namespace":"default"}`: "failed to configure binding: paramRef.namespace must not be provided for a cluster-scoped `paramKind`",
+		`{"name":"one"}`: "at most 1 by one",
+		`{"name":"one","namespace":"default"}`: "failed to configure binding: paramRef.namespace must not be provided for a " +
+			"cluster-scoped `paramKind`",
 	} {
 		put(t, s.plugin, checks, "b", deny+`,"paramRef":`+ref)
 		got := s.try(s.target("", "v1", "configmaps", "default", ""), configMap("a", `"k":"1","l":"2"`))
@@ -114,7 +136,8 @@ func TestDefinitionOfParametersIsDeleted(t *testing.T) {
 		t.Error(got.Error)
 	}
 	s.live.Store(s.live.Load().Without(kinds.GroupResource{Group: "t.example.com", Resource: "limits"}))
-	want := "ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced by paramKind: 't.example.com/v1beta1, Kind=Limit'"
+	want := "ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced by " +
+		"paramKind: 't.example.com/v1beta1, Kind=Limit'"
 	if got := s.try(target, configMap("a", "")); !strings.HasSuffix(got.Error, want) {
 		t.Errorf("%q, want %q", got.Error, want)
 	}
@@ -124,10 +147,13 @@ func TestDefinitionOfParametersIsDeleted(t *testing.T) {
 // in its own.
 func TestEquivalentVersionsAreConverted(t *testing.T) {
 	s := start(t)
-	put(t, s.plugin, validating, "p", `"matchConstraints":{"resourceRules":[{"apiGroups":["autoscaling"],"apiVersions":["v2"],"operations":["*"],"resources":["horizontalpodautoscalers"]}]},
-		"validations":[{"expression":"object.spec.metrics[0].resource.target.averageUtilization < 60","messageExpression":"object.apiVersion + ' ' + request.kind.version + ' ' + request.requestKind.version"}]`)
+	put(t, s.plugin, validating, "p",
+		`"matchConstraints":{"resourceRules":[{"apiGroups":["autoscaling"],"apiVersions":["v2"],"operations":["*"],"resources":["horizontalpodautoscalers"]}]},
+		"validations":[{"expression":"object.spec.metrics[0].resource.target.averageUtilization < 60",`+
+			`"messageExpression":"object.apiVersion + ' ' + request.kind.version + ' ' + request.requestKind.version"}]`)
 	put(t, s.plugin, checks, "b", deny)
-	got := s.try(s.target("autoscaling", "v1", "horizontalpodautoscalers", "default", ""), `{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"name":"a"},
+	got := s.try(s.target("autoscaling", "v1", "horizontalpodautoscalers", "default", ""),
+		`{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{"name":"a"},
 		"spec":{"maxReplicas":3,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"targetCPUUtilizationPercentage":70}}`)
 	if !strings.HasSuffix(got.Error, "denied request: autoscaling/v2 v2 v1") {
 		t.Errorf("%+v", got)

@@ -118,7 +118,9 @@ func (v *verdict) act(r *request, m matched, i int, d decision) {
 			})
 			v.plugin.metrics.checked(m, d, actionAudit)
 		case admissionregistration.Warn:
-			warning.AddWarning(r.ctx, "", fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", m.name, m.binding.name, d.message))
+			warning.AddWarning(r.ctx, "",
+				fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s",
+					m.name, m.binding.name, d.message))
 			v.plugin.metrics.checked(m, d, actionWarn)
 		}
 	}
@@ -128,7 +130,8 @@ func (v *verdict) act(r *request, m matched, i int, d decision) {
 func (d denial) refuse(r *request) error {
 	text := fmt.Sprintf("ValidatingAdmissionPolicy '%s' denied request: %s", d.policy.name, d.message)
 	if d.binding != nil {
-		text = fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", d.policy.name, d.binding.name, d.message)
+		text = fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s",
+			d.policy.name, d.binding.name, d.message)
 	}
 	err := admission.NewForbidden(r, errors.New(text))
 	status, is := errors.AsType[*apierrors.StatusError](err)

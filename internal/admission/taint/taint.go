@@ -32,7 +32,8 @@ func (Plugin) Handles(r *kinds.Resource, subresource string, op upstream.Operati
 
 // Admit implements admission.Plugin.
 func (Plugin) Admit(_ context.Context, a upstream.Attributes, redo func() error) error {
-	if a.GetResource().Group != "" || a.GetResource().Resource != "nodes" || a.GetSubresource() != "" || a.GetOperation() != upstream.Create {
+	if a.GetResource().Group != "" || a.GetResource().Resource != "nodes" || a.GetSubresource() != "" ||
+		a.GetOperation() != upstream.Create {
 		return nil
 	}
 	node, is := a.GetObject().(*unstructured.Unstructured)

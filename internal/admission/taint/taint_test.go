@@ -13,7 +13,8 @@ import (
 
 func attributes(object *unstructured.Unstructured, resource, subresource string, op upstream.Operation) upstream.Attributes {
 	gv := apischema.GroupVersion{Version: "v1"}
-	return upstream.NewAttributesRecord(object, nil, gv.WithKind("Node"), "", "n", gv.WithResource(resource), subresource, op, nil, false, nil)
+	return upstream.NewAttributesRecord(object, nil, gv.WithKind("Node"), "", "n", gv.WithResource(resource), subresource, op,
+		nil, false, nil)
 }
 
 func TestNewNodesAreNotReady(t *testing.T) {
@@ -24,12 +25,16 @@ func TestNewNodesAreNotReady(t *testing.T) {
 		want []any
 		redo int
 	}{
-		"no spec":                {nil, []any{notReady}, 1},
-		"no taints":              {map[string]any{"podCIDR": "10.0.0.0/24"}, []any{notReady}, 1},
-		"null":                   {map[string]any{"taints": []any{}}, []any{notReady}, 1},
-		"another one":            {map[string]any{"taints": []any{mine}}, []any{mine, notReady}, 1},
-		"it has the taint":       {map[string]any{"taints": []any{notReady}}, []any{notReady}, 0},
-		"it has it with a value": {map[string]any{"taints": []any{map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule", "value": "v"}}}, []any{map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule", "value": "v"}}, 0},
+		"no spec":          {nil, []any{notReady}, 1},
+		"no taints":        {map[string]any{"podCIDR": "10.0.0.0/24"}, []any{notReady}, 1},
+		"null":             {map[string]any{"taints": []any{}}, []any{notReady}, 1},
+		"another one":      {map[string]any{"taints": []any{mine}}, []any{mine, notReady}, 1},
+		"it has the taint": {map[string]any{"taints": []any{notReady}}, []any{notReady}, 0},
+		"it has it with a value": {
+			map[string]any{
+				"taints": []any{map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule", "value": "v"}},
+			}, []any{map[string]any{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule", "value": "v"}}, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := &unstructured.Unstructured{Object: map[string]any{}}
@@ -37,7 +42,8 @@ func TestNewNodesAreNotReady(t *testing.T) {
 				u.Object["spec"] = c.spec
 			}
 			redone := 0
-			if err := (taint.Plugin{}).Admit(t.Context(), attributes(u, "nodes", "", upstream.Create), func() error { redone++; return nil }); err != nil {
+			if err := (taint.Plugin{}).Admit(t.Context(), attributes(u, "nodes", "", upstream.Create),
+				func() error { redone++; return nil }); err != nil {
 				t.Fatal(err)
 			}
 			got, _, err := unstructured.NestedSlice(u.Object, "spec", "taints")

@@ -46,30 +46,75 @@ func TestAnswersAreNotBelieved(t *testing.T) {
 		answer http.HandlerFunc
 		want   string // the beginning of the error
 	}{
-		"nothing":         {raw(``), failed + `failed to call webhook: 0-length response with status code: 200 and content type: application/json`},
-		"garbage":         {raw(`{"`), failed + `failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input`},
-		"trailing":        {raw(head + `{"uid":"%s","allowed":true}}garbage`), failed + `failed to call webhook: couldn't get version/kind; json parse error: invalid character 'g' after top-level value`},
-		"another kind":    {raw(`{"apiVersion":"v1","kind":"Pod"}`), failed + `failed to call webhook: no kind "Pod" is registered for version "v1"`},
-		"no kind":         {raw(`{"response":{"uid":"%s","allowed":true}}`), failed + `received invalid webhook response: expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=`},
-		"no response":     {raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`), failed + `received invalid webhook response: webhook response was absent`},
-		"another uid":     {raw(head + `{"uid":"x","allowed":true}}`), failed + `received invalid webhook response: expected response.uid="`},
-		"patch, no type":  {raw(head + `{"uid":"%s","allowed":true,"patch":"W10="}}`), failed + `received invalid webhook response: webhook returned response.patch but not response.patchType`},
-		"type, no patch":  {raw(head + `{"uid":"%s","allowed":true,"patchType":"JSONPatch"}}`), failed + `received invalid webhook response: webhook returned response.patchType but not response.patch`},
-		"another patch":   {raw(head + `{"uid":"%s","allowed":true,"patch":"W3sib3AiOiJ4In1d","patchType":"Merge"}}`), failed + `unsupported patch type "Merge"`},
-		"no patch at all": {raw(head + `{"uid":"%s","allowed":true,"patch":"eA==","patchType":"JSONPatch"}}`), failed + `received undecodable patch in webhook response: invalid character 'x' looking for beginning of value`},
+		"nothing": {
+			raw(``),
+			failed + `failed to call webhook: 0-length response with status code: 200 and content type: application/json`,
+		},
+		"garbage": {
+			raw(`{"`),
+			failed + `failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input`,
+		},
+		"trailing": {
+			raw(head + `{"uid":"%s","allowed":true}}garbage`),
+			failed +
+				`failed to call webhook: couldn't get version/kind; json parse error: invalid character 'g' ` +
+				`after top-level value`,
+		},
+		"another kind": {
+			raw(`{"apiVersion":"v1","kind":"Pod"}`),
+			failed + `failed to call webhook: no kind "Pod" is registered for version "v1"`,
+		},
+		"no kind": {
+			raw(`{"response":{"uid":"%s","allowed":true}}`),
+			failed +
+				`received invalid webhook response: expected webhook response of admission.k8s.io/v1, ` +
+				`Kind=AdmissionReview, got /, Kind=`,
+		},
+		"no response": {
+			raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`),
+			failed + `received invalid webhook response: webhook response was absent`,
+		},
+		"another uid": {
+			raw(head + `{"uid":"x","allowed":true}}`), failed + `received invalid webhook response: expected response.uid="`,
+		},
+		"patch, no type": {
+			raw(head + `{"uid":"%s","allowed":true,"patch":"W10="}}`),
+			failed + `received invalid webhook response: webhook returned response.patch but not response.patchType`,
+		},
+		"type, no patch": {
+			raw(head + `{"uid":"%s","allowed":true,"patchType":"JSONPatch"}}`),
+			failed + `received invalid webhook response: webhook returned response.patchType but not response.patch`,
+		},
+		"another patch": {
+			raw(head + `{"uid":"%s","allowed":true,"patch":"W3sib3AiOiJ4In1d","patchType":"Merge"}}`),
+			failed + `unsupported patch type "Merge"`,
+		},
+		"no patch at all": {
+			raw(head + `{"uid":"%s","allowed":true,"patch":"eA==","patchType":"JSONPatch"}}`),
+			failed + `received undecodable patch in webhook response: invalid character 'x' looking for beginning of value`,
+		},
 		"too large": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(bytes.Repeat([]byte(" "), 3<<20+1)) // the caller leaves
 		}, failed + `failed to call webhook: the answer has more than 3145728 bytes`},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, h.URL+"/elsewhere", http.StatusTemporaryRedirect)
 		}, failed + `failed to call webhook: the server responded with the status code 307`},
-		"HTTP error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusTeapot) }, failed + `failed to call webhook: the server responded with the status code 418`},
-		"cut off":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failed + `failed to call webhook: Post "` + h.URL + `/ask?timeout=30s": `},
+		"HTTP error": {
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusTeapot) },
+			failed + `failed to call webhook: the server responded with the status code 418`,
+		},
+		"cut off": {
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			failed + `failed to call webhook: Post "` + h.URL + `/ask?timeout=30s": `,
+		},
 		"refusal that says 200": {
 			raw(head + `{"uid":"%s","allowed":false,"status":{"code":200,"status":"Success","reason":"Bad"}}}`),
 			`400 admission webhook "m.example.com" denied the request: Bad`,
 		},
-		"refusal with a code": {raw(head + `{"uid":"%s","allowed":false,"status":{"code":418,"message":"tea"}}}`), `418 admission webhook "m.example.com" denied the request: tea`},
+		"refusal with a code": {
+			raw(head + `{"uid":"%s","allowed":false,"status":{"code":418,"message":"tea"}}}`),
+			`418 admission webhook "m.example.com" denied the request: tea`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.instead(tt.answer)
@@ -154,7 +199,8 @@ func TestPatchesChangeOnlyWhatTheyMay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], ".metadata.managedFields was in an invalid state after admission") {
+	if len(got.Warnings) != 1 ||
+		!strings.HasPrefix(got.Warnings[0], ".metadata.managedFields was in an invalid state after admission") {
 		t.Errorf("warnings %q", got.Warnings)
 	}
 }
@@ -166,7 +212,8 @@ func TestAWebhookThatHangsCostsItsOwnTime(t *testing.T) {
 	defer close(release)
 	s.configure("Validating", "v", h.webhook("v.example.com", onMaps+`,"timeoutSeconds":1`))
 	_, err := s.createMap("a")
-	want := `500 Internal error occurred: failed calling webhook "v.example.com": failed to call webhook: Post "` + h.URL + `/ask?timeout=1s": context deadline exceeded`
+	want := `500 Internal error occurred: failed calling webhook "v.example.com": failed to call webhook: Post "` + h.URL +
+		`/ask?timeout=1s": context deadline exceeded`
 	if text(err) != want {
 		t.Errorf("%s, want %s", text(err), want)
 	}
@@ -252,16 +299,19 @@ func TestServicesAreCalledByTheirName(t *testing.T) {
 	h.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	h.StartTLS()
 	defer h.Close()
-	s.configure("Validating", "v", item("v.example.com", `{"service":{"namespace":"default","name":"hook","path":"/here"},"caBundle":`+ca+`}`, onMaps))
+	s.configure("Validating", "v",
+		item("v.example.com", `{"service":{"namespace":"default","name":"hook","path":"/here"},"caBundle":`+ca+`}`, onMaps))
 	if _, err := s.createMap("a"); !strings.Contains(text(err), `service "hook" not found in namespace "default"`) {
 		t.Errorf("%s", text(err))
 	}
-	if _, err := s.create(s.at("", "v1", "services", "default"), `{"metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":443}]}}`); err != nil {
+	if _, err := s.create(s.at("", "v1", "services", "default"),
+		`{"metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":443}]}}`); err != nil {
 		t.Fatal(err)
 	}
 	port := h.URL[strings.LastIndexByte(h.URL, ':')+1:]
 	if _, err := s.create(s.at("discovery.k8s.io", "v1", "endpointslices", "default"), fmt.Sprintf(
-		`{"metadata":{"name":"hook-1","labels":{"kubernetes.io/service-name":"hook"}},"addressType":"IPv4","endpoints":[{"addresses":["127.0.0.1"]}],"ports":[{"port":%s}]}`, port)); err != nil {
+		`{"metadata":{"name":"hook-1","labels":{"kubernetes.io/service-name":"hook"}},"addressType":"IPv4",`+
+			`"endpoints":[{"addresses":["127.0.0.1"]}],"ports":[{"port":%s}]}`, port)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.createMap("a"); err != nil {

@@ -18,9 +18,11 @@ func BenchmarkNoMatch(b *testing.B) {
 	p := webhook.New(webhook.Config{Live: live})
 	var all []*wire.Object
 	for i := range 50 {
-		o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"c%d"},
+		o, err := wire.ParseObject(fmt.Appendf(nil,
+			`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"c%d"},
 "webhooks":[{"name":"v.example.com","clientConfig":{"url":"https://127.0.0.1:1"},"sideEffects":"None","admissionReviewVersions":["v1"],"matchPolicy":"Equivalent",
-"namespaceSelector":{},"objectSelector":{},"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["*/*"],"operations":["*"]}]}]}`, i), nil)
+"namespaceSelector":{},"objectSelector":{},"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["*/*"],`+
+				`"operations":["*"]}]}]}`, i), nil)
 		if err != nil {
 			b.Fatal(err)
 		}

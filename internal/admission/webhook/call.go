@@ -78,7 +78,8 @@ func (p *Plugin) call(ctx context.Context, c *call) (*answer, error) {
 		switch {
 		case c.SideEffects == nil:
 			return failed(http.StatusBadRequest, errors.New("Webhook SideEffects is nil")) //nolint:staticcheck // upstream's text
-		case *c.SideEffects != admissionregistrationv1.SideEffectClassNone && *c.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
+		case *c.SideEffects != admissionregistrationv1.SideEffectClassNone &&
+			*c.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", c.Name))
 		}
 	}
@@ -149,11 +150,13 @@ func (p *Plugin) verdict(ctx context.Context, c *call, a upstream.Attributes, er
 	}
 	canceled := errors.Is(err, context.Canceled)
 	if !c.ignores() {
-		p.logger.WarnContext(ctx, "a webhook could not be called: the write is refused", slog.String("webhook", c.Name), slog.Any("error", failed.why))
+		p.logger.WarnContext(ctx, "a webhook could not be called: the write is refused", slog.String("webhook", c.Name),
+			slog.Any("error", failed.why))
 		return false, wire.Internal(err) // it wraps err: a deletion of many must find who was canceled
 	}
 	if !canceled {
-		p.logger.WarnContext(ctx, "a webhook could not be called: the write goes on without it", slog.String("webhook", c.Name), slog.Any("error", failed.why))
+		p.logger.WarnContext(ctx, "a webhook could not be called: the write goes on without it", slog.String("webhook", c.Name),
+			slog.Any("error", failed.why))
 		p.metrics.openings.WithLabelValues(p.metrics.name(c.Name), c.step()).Inc()
 		p.annotate(ctx, a, failedOpenKey(c, a), c.Name)
 	}

@@ -126,7 +126,8 @@ func (h *hooked) conditions(compiler func() cel.ConditionCompiler) matchconditio
 		if h.mutates {
 			phase = "admit"
 		}
-		compiled := compiler().CompileCondition(all, cel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions)
+		compiled := compiler().CompileCondition(all, cel.OptionalVariableDeclarations{HasAuthorizer: true},
+			environment.StoredExpressions)
 		h.matcher = matchconditions.NewMatcher(compiled, h.FailurePolicy, "webhook", phase, h.Name)
 	})
 	return h.matcher

@@ -10,17 +10,22 @@ import (
 func TestVersionsOfCustomResourcesAreConverted(t *testing.T) {
 	s, h := start(t), newHook(t)
 	version := func(name, member, storage string) string {
-		return `{"name":"` + name + `","served":true,"storage":` + storage + `,"schema":{"openAPIV3Schema":{"type":"object","properties":{
-"spec":{"type":"object","properties":{"both":{"type":"string"},"default":{"type":"string","default":"d"},"` + member + `":{"type":"string"}}}}}}}`
+		return `{"name":"` + name + `","served":true,"storage":` + storage +
+			`,"schema":{"openAPIV3Schema":{"type":"object","properties":{
+"spec":{"type":"object","properties":{"both":{"type":"string"},"default":{"type":"string","default":"d"},"` + member +
+			`":{"type":"string"}}}}}}}`
 	}
-	if _, err := s.create(s.at("apiextensions.k8s.io", "v1", "customresourcedefinitions"), `{"metadata":{"name":"bars.t.example.com"},
-"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"bars","kind":"Bar"},"versions":[`+version("v1", "one", "true")+`,`+version("v2", "two", "false")+`]}}`); err != nil {
+	if _, err := s.create(s.at("apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+		`{"metadata":{"name":"bars.t.example.com"},
+"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"bars","kind":"Bar"},"versions":[`+version("v1",
+			"one", "true")+`,`+version("v2", "two", "false")+`]}}`); err != nil {
 		t.Fatal(err)
 	}
 	s.configure("Mutating", "m", h.webhook("m.example.com",
 		`"rules":[{"apiGroups":["t.example.com"],"apiVersions":["v1"],"resources":["bars"],"operations":["*"]}]`))
 	h.patches(`[{"op":"replace","path":"/spec/both","value":"changed"}]`)
-	o, err := s.create(s.at("t.example.com", "v2", "bars", "default"), `{"apiVersion":"t.example.com/v2","kind":"Bar","metadata":{"name":"b"},"spec":{"both":"b"}}`)
+	o, err := s.create(s.at("t.example.com", "v2", "bars", "default"),
+		`{"apiVersion":"t.example.com/v2","kind":"Bar","metadata":{"name":"b"},"spec":{"both":"b"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +33,8 @@ func TestVersionsOfCustomResourcesAreConverted(t *testing.T) {
 		t.Errorf("%s", o.JSON())
 	}
 	asked := h.heard()
-	if len(asked) != 1 || asked[0].Kind.Version != "v1" || asked[0].RequestKind.Version != "v2" || decoded(t, asked[0].Object)["apiVersion"] != "t.example.com/v1" {
+	if len(asked) != 1 || asked[0].Kind.Version != "v1" || asked[0].RequestKind.Version != "v2" ||
+		decoded(t, asked[0].Object)["apiVersion"] != "t.example.com/v1" {
 		t.Errorf("%+v", asked)
 	}
 }

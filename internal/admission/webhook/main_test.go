@@ -114,8 +114,11 @@ func (s *server) merge(at kinds.Target, patch string) (*wire.Object, error) {
 // made is what is configured of webhooks: kind and name of the configuration, and its webhooks.
 func (s *server) configure(kind, name, webhooks string) {
 	s.t.Helper()
-	plural := map[string]string{"Mutating": "mutatingwebhookconfigurations", "Validating": "validatingwebhookconfigurations"}[kind]
-	body := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `WebhookConfiguration","metadata":{"name":"` + name + `"},"webhooks":[` + webhooks + `]}`
+	plural := map[string]string{
+		"Mutating": "mutatingwebhookconfigurations", "Validating": "validatingwebhookconfigurations",
+	}[kind]
+	body := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `WebhookConfiguration","metadata":{"name":"` +
+		name + `"},"webhooks":[` + webhooks + `]}`
 	if _, err := s.create(s.at("admissionregistration.k8s.io", "v1", plural), body); err != nil {
 		s.t.Fatal(err)
 	}
@@ -178,7 +181,8 @@ func reviewOf(r *http.Request) *admissionv1.AdmissionReview {
 func reply(w http.ResponseWriter, review *admissionv1.AdmissionReview, a admissionv1.AdmissionResponse) {
 	a.UID = review.Request.UID
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &a}) // the caller may have left
+	// the caller may have left
+	_ = json.NewEncoder(w).Encode(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: &a})
 }
 
 // instead replaces the answers; nil allows again.
@@ -227,7 +231,8 @@ func item(name, client, more string) string {
 	if more != "" {
 		more = "," + more
 	}
-	return `{"name":"` + name + `","clientConfig":` + client + `,"sideEffects":"None","admissionReviewVersions":["v1"]` + more + `}`
+	return `{"name":"` + name + `","clientConfig":` + client + `,"sideEffects":"None","admissionReviewVersions":["v1"]` + more +
+		`}`
 }
 
 // codeOf and textOf are the answer to a client.

@@ -32,12 +32,15 @@ type metrics struct {
 func newMetrics() *metrics {
 	return &metrics{
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "apiserver_admission_webhook_admission_duration_seconds", Help: "Time of the calls of admission webhooks, by webhook, phase (admit, validating), operation, and whether the write was refused.",
+			Name: "apiserver_admission_webhook_admission_duration_seconds",
+			Help: "Time of the calls of admission webhooks, by webhook, phase (admit, validating), operation, and whether " +
+				"the write was refused.",
 			Buckets: []float64{0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25},
 		}, []string{"name", "type", "operation", "rejected"}),
 		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_admission_webhook_rejection_count",
-			Help: "Writes that were refused because of an admission webhook; error_type is calling_webhook_error or apiserver_internal_error if it could not be asked, no_error if it has refused.",
+			Help: "Writes that were refused because of an admission webhook; error_type is calling_webhook_error or " +
+				"apiserver_internal_error if it could not be asked, no_error if it has refused.",
 		}, []string{"name", "type", "operation", "error_type", "rejection_code"}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_admission_webhook_request_total", Help: "Calls of admission webhooks, with the code of the answer.",

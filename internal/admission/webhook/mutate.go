@@ -96,14 +96,17 @@ func (m *mutation) ask(ctx context.Context, c *call) (err error) {
 func (m *mutation) change(ctx context.Context, c *call, said *answer) (changed bool, err error) {
 	steps, err := jsonpatch.DecodePatch(said.patch)
 	if err != nil {
-		return false, &callError{webhook: c.Name, why: fmt.Errorf("received undecodable patch in webhook response: %w", err), code: 503}
+		return false, &callError{
+			webhook: c.Name, why: fmt.Errorf("received undecodable patch in webhook response: %w", err), code: 503,
+		}
 	}
 	if len(steps) == 0 {
 		return false, nil
 	}
 	current, is := c.view.VersionedObject.Object().(*unstructured.Unstructured)
 	if !is {
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", c.Name))
+		return false, apierrors.NewInternalError(
+			fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", c.Name))
 	}
 	if said.patchType != admissionv1.PatchTypeJSONPatch {
 		return false, &callError{webhook: c.Name, why: fmt.Errorf("unsupported patch type %q", said.patchType), code: 400}
@@ -118,7 +121,8 @@ func (m *mutation) change(ctx context.Context, c *call, said *answer) (changed b
 	}
 	u := &unstructured.Unstructured{Object: content}
 	if got := u.GroupVersionKind(); got != c.by.Kind {
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q changed the object to a %v, it must stay a %v", c.Name, got, c.by.Kind))
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q changed the object to a %v, it must stay a %v",
+			c.Name, got, c.by.Kind))
 	}
 	if u, err = m.a.views.Convert(ctx, u, c.by, m.a.views.Own()); err != nil {
 		return false, apierrors.NewInternalError(err)
@@ -173,7 +177,8 @@ func (m *mutation) annotateMutation(ctx context.Context, c *call, mutated bool) 
 		Mutated       bool   `json:"mutated"`
 	}{c.configuration, c.Name, mutated})
 	if err == nil {
-		m.annotate(ctx, m.a, fmt.Sprintf("mutation.webhook.admission.k8s.io/round_%d_index_%d", round(m.a), c.place), string(value))
+		m.annotate(ctx, m.a, fmt.Sprintf("mutation.webhook.admission.k8s.io/round_%d_index_%d", round(m.a), c.place),
+			string(value))
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 // pod makes a pod.
 func (s *server) pod(name string) {
 	s.t.Helper()
-	if _, err := s.create(s.at("", "v1", "pods", "default"), `{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); err != nil {
+	if _, err := s.create(s.at("", "v1", "pods", "default"),
+		`{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -47,11 +48,13 @@ const (
 func TestBindingsAndEvictionsAreRefusedAndChanged(t *testing.T) {
 	s, h := start(t), newHook(t)
 	s.pod("p")
-	const rule = `"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["pods/binding","pods/eviction"],"operations":["CREATE"]}]`
+	const rule = `"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["pods/binding","pods/eviction"],` +
+		`"operations":["CREATE"]}]`
 	s.configure("Mutating", "m", h.webhook("m.example.com", rule))
 	h.says(admissionv1.AdmissionResponse{Result: &metav1.Status{Message: "no"}})
 	for subresource, body := range map[string]string{"binding": binds, "eviction": evicts} {
-		if err := s.post(t.Context(), "p", subresource, body); text(err) != `400 admission webhook "m.example.com" denied the request: no` {
+		if err := s.post(t.Context(), "p", subresource,
+			body); text(err) != `400 admission webhook "m.example.com" denied the request: no` {
 			t.Errorf("%s: %s", subresource, text(err))
 		}
 	}
@@ -61,7 +64,8 @@ func TestBindingsAndEvictionsAreRefusedAndChanged(t *testing.T) {
 	h.patches(`[{"op":"replace","path":"/metadata/name","value":"other"}]`)
 	s.pod("other")
 	for subresource, body := range map[string]string{"binding": binds, "eviction": evicts} {
-		if err := s.post(t.Context(), "p", subresource, body); codeOf(err) != 400 || !strings.Contains(text(err), "name in URL does not match name in") {
+		if err := s.post(t.Context(), "p", subresource, body); codeOf(err) != 400 ||
+			!strings.Contains(text(err), "name in URL does not match name in") {
 			t.Errorf("%s of another pod: %s", subresource, text(err))
 		}
 	}
@@ -78,7 +82,8 @@ func TestBindingsAndEvictionsAreRefusedAndChanged(t *testing.T) {
 		t.Error(err)
 	}
 	asked := h.heard()
-	if len(asked) != 2 || asked[0].Kind.Kind != "Binding" || asked[1].Kind.Kind != "Eviction" || asked[1].SubResource != "eviction" || asked[1].Name != "p" {
+	if len(asked) != 2 || asked[0].Kind.Kind != "Binding" || asked[1].Kind.Kind != "Eviction" ||
+		asked[1].SubResource != "eviction" || asked[1].Name != "p" {
 		t.Errorf("%+v", asked)
 	}
 }

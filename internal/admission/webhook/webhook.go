@@ -86,8 +86,9 @@ func New(cfg Config) *Plugin {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Plugin{
-		live: cfg.Live, cluster: cfg.Cluster, authorizer: cfg.Authorizer, logger: cfg.Logger, metrics: newMetrics(), decoder: decoder(),
-		match: match.New(cfg.Live, cfg.Cluster),
+		live: cfg.Live, cluster: cfg.Cluster, authorizer: cfg.Authorizer, logger: cfg.Logger, metrics: newMetrics(),
+		decoder: decoder(),
+		match:   match.New(cfg.Live, cfg.Cluster),
 		callers: hook.NewCallers(hook.Config{
 			Cluster: cfg.Cluster, MaxAnswer: maxAnswer, Concurrent: concurrent, MaxCallers: maxCallers,
 		}),

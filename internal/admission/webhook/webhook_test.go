@@ -53,7 +53,9 @@ func TestReviewsSayWhatIsWritten(t *testing.T) {
 	if len(asked) != 3 {
 		t.Fatalf("asked %d times, want 3", len(asked))
 	}
-	kind, resource := metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, metav1.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	kind, resource := metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, metav1.GroupVersionResource{
+		Version: "v1", Resource: "configmaps",
+	}
 	for i, want := range []struct {
 		operation admissionv1.Operation
 		object    string // data.a; "" for none
@@ -61,7 +63,9 @@ func TestReviewsSayWhatIsWritten(t *testing.T) {
 		dryRun    bool
 		options   string
 	}{
-		{"CREATE", "1", "", false, "CreateOptions"}, {"UPDATE", "2", "1", false, "UpdateOptions"}, {"DELETE", "", "2", true, "DeleteOptions"},
+		{"CREATE", "1", "", false, "CreateOptions"},
+		{"UPDATE", "2", "1", false, "UpdateOptions"},
+		{"DELETE", "", "2", true, "DeleteOptions"},
 	} {
 		r := asked[i]
 		if r.UID == "" || r.Kind != kind || r.Resource != resource || *r.RequestKind != kind || *r.RequestResource != resource {
@@ -71,7 +75,8 @@ func TestReviewsSayWhatIsWritten(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		u := r.UserInfo
-		if u.Username != "jane" || u.UID != "42" || !slices.Equal(u.Groups, []string{"devs"}) || !slices.Equal(u.Extra["scopes"], []string{"a", "b"}) {
+		if u.Username != "jane" || u.UID != "42" || !slices.Equal(u.Groups, []string{"devs"}) ||
+			!slices.Equal(u.Extra["scopes"], []string{"a", "b"}) {
 			t.Errorf("user %+v", u)
 		}
 		if got := dataOf(t, r.Object.Raw) + " " + dataOf(t, r.OldObject.Raw); got != want.object+" "+want.old {
@@ -115,7 +120,8 @@ func TestDefaultsAreFilledInAfterAPatch(t *testing.T) {
 	s.configure("Mutating", "a", h.webhook("m.example.com",
 		`"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"],"operations":["CREATE"]}]`))
 	h.patches(`[{"op":"add","path":"/spec/containers/-","value":{"name":"sidecar","image":"i","unknown":1}}]`)
-	o, err := s.create(s.at("", "v1", "pods", "default"), `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	o, err := s.create(s.at("", "v1", "pods", "default"),
+		`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +163,8 @@ func TestWebhooksAreAskedAgainIfTheyWant(t *testing.T) {
 func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 	s, h := start(t), newHook(t)
 	rule := func(group, version, resource, scope string) string {
-		return `"rules":[{"apiGroups":["` + group + `"],"apiVersions":["` + version + `"],"resources":["` + resource + `"],"operations":["CREATE","UPDATE"],"scope":"` + scope + `"}]`
+		return `"rules":[{"apiGroups":["` + group + `"],"apiVersions":["` + version + `"],"resources":["` + resource +
+			`"],"operations":["CREATE","UPDATE"],"scope":"` + scope + `"}]`
 	}
 	if _, err := s.create(s.at("", "v1", "namespaces"), `{"metadata":{"name":"team","labels":{"team":"x"}}}`); err != nil {
 		t.Fatal(err)
@@ -177,7 +184,8 @@ func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 		return err
 	}
 	who := func() error {
-		_, err := s.create(s.at("authorization.k8s.io", "v1", "selfsubjectaccessreviews"), `{"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}`)
+		_, err := s.create(s.at("authorization.k8s.io", "v1", "selfsubjectaccessreviews"),
+			`{"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}`)
 		if codeOf(err) == 405 || codeOf(err) == 404 {
 			return nil // they are not the registry's
 		}
@@ -197,7 +205,10 @@ func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 		{"another version", rule("", "v2", "configmaps", "*"), make1(here, "a5", ""), 0},
 		{"in the namespaces", rule("", "v1", "configmaps", "*") + space, make1(there, "a6", ""), 1},
 		{"in another one", rule("", "v1", "configmaps", "*") + space, make1(here, "a7", ""), 0},
-		{"a namespace by its own labels", rule("", "v1", "namespaces", "*") + space, make1(s.at("", "v1", "namespaces"), "n3", `"team":"x"`), 1},
+		{
+			"a namespace by its own labels", rule("", "v1", "namespaces", "*") + space,
+			make1(s.at("", "v1", "namespaces"), "n3", `"team":"x"`), 1,
+		},
 		{"a namespace without", rule("", "v1", "namespaces", "*") + space, make1(s.at("", "v1", "namespaces"), "n4", ``), 0},
 		{"by labels", rule("", "v1", "configmaps", "*") + labelled, make1(here, "a8", `"ask":"me"`), 1},
 		{"without the labels", rule("", "v1", "configmaps", "*") + labelled, make1(here, "a9", ""), 0},
@@ -205,10 +216,32 @@ func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 			_, err := s.merge(s.maps("a8"), `{"metadata":{"labels":{"ask":null}}}`)
 			return err
 		}, 1},
-		{"by a condition", rule("", "v1", "configmaps", "*") + `,"matchConditions":[{"name":"c","expression":"object.metadata.name == 'c1' && request.userInfo.username == 'jane'"}]`, make1(here, "c1", ""), 1},
-		{"not by a condition", rule("", "v1", "configmaps", "*") + `,"matchConditions":[{"name":"c","expression":"object.metadata.name == 'c1'"}]`, make1(here, "c2", ""), 0},
-		{"by what the caller may do", rule("", "v1", "configmaps", "*") + `,"matchConditions":[{"name":"c","expression":"!authorizer.group('').resource('secrets').check('get').allowed()"}]`, make1(here, "c3", ""), 1},
-		{"a condition that fails, ignored", rule("", "v1", "configmaps", "*") + `,"failurePolicy":"Ignore","matchConditions":[{"name":"c","expression":"object.data.x == 'y'"}]`, make1(here, "c4", ""), 0},
+		{
+			"by a condition",
+			rule("",
+				"v1", "configmaps", "*") +
+				`,"matchConditions":[{"name":"c","expression":"object.metadata.name == 'c1' && ` +
+				`request.userInfo.username == 'jane'"}]`, make1(here, "c1", ""), 1,
+		},
+		{
+			"not by a condition",
+			rule("", "v1", "configmaps", "*") + `,"matchConditions":[{"name":"c","expression":"object.metadata.name == 'c1'"}]`,
+			make1(here, "c2", ""), 0,
+		},
+		{
+			"by what the caller may do",
+			rule("",
+				"v1", "configmaps", "*") +
+				`,"matchConditions":[{"name":"c",` +
+				`"expression":"!authorizer.group('').resource('secrets').check('get').allowed()"}]`, make1(here, "c3", ""), 1,
+		},
+		{
+			"a condition that fails, ignored",
+			rule("",
+				"v1", "configmaps", "*") +
+				`,"failurePolicy":"Ignore","matchConditions":[{"name":"c","expression":"object.data.x == 'y'"}]`,
+			make1(here, "c4", ""), 0,
+		},
 		{"configurations of admission", rule("*", "*", "*/*", "*"), configuration, 0},
 		{"questions about callers", rule("*", "*", "*/*", "*"), who, 0},
 	} {
@@ -232,9 +265,12 @@ func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 
 func TestAConditionThatFailsRefusesTheWrite(t *testing.T) {
 	s, h := start(t), newHook(t)
-	s.configure("Validating", "c", h.webhook("v.example.com", onMaps+`,"matchConditions":[{"name":"c","expression":"object.data.x == 'y'"}]`))
+	s.configure("Validating",
+		"c", h.webhook("v.example.com", onMaps+`,"matchConditions":[{"name":"c","expression":"object.data.x == 'y'"}]`))
 	_, err := s.createMap("a")
-	if codeOf(err) != 403 || !strings.HasPrefix(err.Error(), `configmaps "a" is forbidden: expression 'object.data.x == 'y'' resulted in error: no such key: x`) {
+	if codeOf(err) != 403 ||
+		!strings.HasPrefix(err.Error(),
+			`configmaps "a" is forbidden: expression 'object.data.x == 'y'' resulted in error: no such key: x`) {
 		t.Errorf("%d %v", codeOf(err), err)
 	}
 	if n := len(h.heard()); n != 0 {
@@ -247,7 +283,8 @@ func TestEquivalentResourcesAreConverted(t *testing.T) {
 	s.configure("Mutating", "c", h.webhook("m.example.com",
 		`"rules":[{"apiGroups":["autoscaling"],"apiVersions":["v1"],"resources":["horizontalpodautoscalers"],"operations":["CREATE"]}]`))
 	h.patches(`[{"op":"replace","path":"/spec/targetCPUUtilizationPercentage","value":70}]`)
-	o, err := s.create(s.at("autoscaling", "v2", "horizontalpodautoscalers", "default"), `{"metadata":{"name":"h"},"spec":{"maxReplicas":3,
+	o, err := s.create(s.at("autoscaling", "v2", "horizontalpodautoscalers", "default"),
+		`{"metadata":{"name":"h"},"spec":{"maxReplicas":3,
 "scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},
 "metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}]}}`)
 	if err != nil {
@@ -257,7 +294,8 @@ func TestEquivalentResourcesAreConverted(t *testing.T) {
 		t.Errorf("%s", o.JSON())
 	}
 	r := h.heard()[0]
-	if r.Kind.Version != "v1" || r.Resource.Version != "v1" || r.RequestKind.Version != "v2" || r.RequestResource.Version != "v2" || decoded(t, r.Object)["apiVersion"] != "autoscaling/v1" {
+	if r.Kind.Version != "v1" || r.Resource.Version != "v1" || r.RequestKind.Version != "v2" ||
+		r.RequestResource.Version != "v2" || decoded(t, r.Object)["apiVersion"] != "autoscaling/v1" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -266,7 +304,8 @@ func TestExactMatchesDoNotConvert(t *testing.T) {
 	s, h := start(t), newHook(t)
 	s.configure("Validating", "c", h.webhook("m.example.com",
 		`"matchPolicy":"Exact","rules":[{"apiGroups":["events.k8s.io"],"apiVersions":["v1"],"resources":["events"],"operations":["CREATE"]}]`))
-	if _, err := s.create(s.at("", "v1", "events", "default"), `{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`); err != nil {
+	if _, err := s.create(s.at("", "v1", "events", "default"),
+		`{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(h.heard()); n != 0 {
@@ -276,11 +315,14 @@ func TestExactMatchesDoNotConvert(t *testing.T) {
 
 func TestSubresourcesAreAskedAboutInTheirKind(t *testing.T) {
 	s, h := start(t), newHook(t)
-	body := `{"metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
+	body := `{"metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},` +
+		`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 	if _, err := s.create(s.at("apps", "v1", "deployments", "default"), body); err != nil {
 		t.Fatal(err)
 	}
-	s.configure("Mutating", "c", h.webhook("m.example.com", `"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["deployments/*"],"operations":["*"]}]`))
+	s.configure("Mutating", "c",
+		h.webhook("m.example.com",
+			`"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["deployments/*"],"operations":["*"]}]`))
 	h.patches(`[{"op":"replace","path":"/spec/replicas","value":5}]`)
 	if _, err := s.merge(s.at("apps", "v1", "deployments", "default", "d", "scale"), `{"spec":{"replicas":2}}`); err != nil {
 		t.Fatal(err)
@@ -289,7 +331,8 @@ func TestSubresourcesAreAskedAboutInTheirKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := h.heard()
-	if len(asked) != 2 || asked[0].Kind.Kind != "Scale" || asked[0].SubResource != "scale" || asked[1].Kind.Kind != "Deployment" || asked[1].SubResource != "status" {
+	if len(asked) != 2 || asked[0].Kind.Kind != "Scale" || asked[0].SubResource != "scale" ||
+		asked[1].Kind.Kind != "Deployment" || asked[1].SubResource != "status" {
 		t.Errorf("%+v", asked)
 	}
 	o := s.Find(kinds.GroupResource{Group: "apps", Resource: "deployments"}, wire.Key{Namespace: "default", Name: "d"})
@@ -308,9 +351,13 @@ func TestDeletionsOfACollectionAreAskedAboutEach(t *testing.T) {
 	s.configure("Validating", "c", h.webhook("v.example.com", onMaps))
 	h.instead(func(w http.ResponseWriter, r *http.Request) {
 		review := reviewOf(r)
-		reply(w, review, admissionv1.AdmissionResponse{Allowed: !strings.Contains(string(review.Request.OldObject.Raw), `"name":"b"`)})
+		reply(w, review, admissionv1.AdmissionResponse{
+			Allowed: !strings.Contains(string(review.Request.OldObject.Raw), `"name":"b"`),
+		})
 	})
-	_, err := s.DeleteCollection(t.Context(), s.maps(""), metav1.DeleteOptions{}, wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
+	_, err := s.DeleteCollection(t.Context(), s.maps(""), metav1.DeleteOptions{}, wire.ListOptions{
+		Labels: labels.Everything(), Fields: fields.Everything(),
+	})
 	if codeOf(err) != 400 || err.Error() != `admission webhook "v.example.com" denied the request without explanation` {
 		t.Errorf("%d %v", codeOf(err), err)
 	}
@@ -323,10 +370,13 @@ func TestDryRunsAskOnlyWebhooksWithoutSideEffects(t *testing.T) {
 	s, h := start(t), newHook(t)
 	client := `{"url":"` + h.URL + `","caBundle":` + h.ca() + `}`
 	dry := func(name string) error {
-		_, err := s.Create(t.Context(), s.maps(""), []byte(`{"metadata":{"name":"`+name+`"}}`), metav1.CreateOptions{DryRun: []string{"All"}})
+		_, err := s.Create(t.Context(), s.maps(""), []byte(`{"metadata":{"name":"`+name+`"}}`), metav1.CreateOptions{
+			DryRun: []string{"All"},
+		})
 		return err
 	}
-	s.configure("Validating", "a", `{"name":"a.example.com","clientConfig":`+client+`,"sideEffects":"NoneOnDryRun","admissionReviewVersions":["v1beta1"],`+onMaps+`}`)
+	s.configure("Validating", "a",
+		`{"name":"a.example.com","clientConfig":`+client+`,"sideEffects":"NoneOnDryRun","admissionReviewVersions":["v1beta1"],`+onMaps+`}`)
 	if err := dry("a"); err != nil {
 		t.Error(err)
 	}
@@ -337,10 +387,13 @@ func TestDryRunsAskOnlyWebhooksWithoutSideEffects(t *testing.T) {
 	gr := kinds.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}
 	for effects, want := range map[string]string{
 		`"sideEffects":"Some",`: `400 admission webhook "s.example.com" does not support dry run`,
-		``:                      `500 Internal error occurred: failed calling webhook "s.example.com": Webhook SideEffects is nil`,
+		``: `500 Internal error occurred: failed calling webhook "s.example.com": ` +
+			`Webhook SideEffects is nil`,
 	} {
-		o, err := wire.ParseObject([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"s","resourceVersion":"9"},
-"webhooks":[{"name":"s.example.com","clientConfig":`+client+`,`+effects+`"namespaceSelector":{},"objectSelector":{},"admissionReviewVersions":["v1"],`+onMaps+`}]}`), nil)
+		o, err := wire.ParseObject(
+			[]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"s","resourceVersion":"9"},
+"webhooks":[{"name":"s.example.com","clientConfig":`+client+`,`+effects+
+				`"namespaceSelector":{},"objectSelector":{},"admissionReviewVersions":["v1"],`+onMaps+`}]}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

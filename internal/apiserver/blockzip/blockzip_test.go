@@ -144,7 +144,9 @@ func TestCacheReturnsABlockForTheSamePartsOnly(t *testing.T) {
 		})
 	}
 	first := get("v1", 1, 2, 3)
-	for _, other := range []*blockzip.Block{get("v2", 1, 2, 3), get("v1", 1, 2), get("v1", 1, 2, 3, 4), get("v1", 1, 3, 2), get("v1", 12, 3), get("v1")} {
+	for _, other := range []*blockzip.Block{
+		get("v2", 1, 2, 3), get("v1", 1, 2), get("v1", 1, 2, 3, 4), get("v1", 1, 3, 2), get("v1", 12, 3), get("v1"),
+	} {
 		if other == first {
 			t.Error("another block was returned for other parts")
 		}

@@ -118,7 +118,9 @@ func Resources(v kinds.GroupVersion) metav1.APIResourceList {
 			slices.Reverse(subs)
 		}
 		for _, sub := range subs {
-			res := metav1.APIResource{Name: r.Plural + "/" + sub.Subresource, Namespaced: r.Namespaced, Kind: sub.ResponseKind.Kind, Verbs: sub.Verbs}
+			res := metav1.APIResource{
+				Name: r.Plural + "/" + sub.Subresource, Namespaced: r.Namespaced, Kind: sub.ResponseKind.Kind, Verbs: sub.Verbs,
+			}
 			if sub.ResponseKind.Group != r.Group || sub.ResponseKind.Version != r.Version {
 				res.Group, res.Version = sub.ResponseKind.Group, sub.ResponseKind.Version
 			}

@@ -37,7 +37,10 @@ func (s *Set) Open() []Open {
 	defer s.mu.Unlock()
 	all := make([]Open, 0, len(s.open))
 	for f := range s.open {
-		all = append(all, Open{Client: f.cfg.Client, From: f.cfg.Known, Delivered: f.sent.Load(), Known: kube.ResourceVersion(f.seen.Load()), Writing: f.writing.Load()})
+		all = append(all, Open{
+			Client: f.cfg.Client, From: f.cfg.Known, Delivered: f.sent.Load(), Known: kube.ResourceVersion(f.seen.Load()),
+			Writing: f.writing.Load(),
+		})
 	}
 	return all
 }

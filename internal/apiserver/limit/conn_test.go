@@ -108,10 +108,20 @@ func TestOldestAnonymousConnectionIsClosedFirst(t *testing.T) {
 		from   []string
 		reason limit.Reason
 	}{
-		"too many":                         {limit.Bounds{Connections: 3, ConnectionsOfAddress: 9, Anonymous: 9}, []string{"a", "b", "c", "d"}, limit.Connections},
-		"too many from one address":        {limit.Bounds{Connections: 9, ConnectionsOfAddress: 3, Anonymous: 9}, []string{"a"}, limit.AddressConnections},
-		"too many anonymous":               {limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 2}, []string{"a", "b", "c", "d"}, limit.AnonymousConnections},
-		"too many anonymous of an address": {limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 4}, []string{"a"}, limit.AnonymousConnections},
+		"too many": {
+			limit.Bounds{Connections: 3, ConnectionsOfAddress: 9, Anonymous: 9}, []string{"a", "b", "c", "d"}, limit.Connections,
+		},
+		"too many from one address": {
+			limit.Bounds{Connections: 9, ConnectionsOfAddress: 3, Anonymous: 9}, []string{"a"}, limit.AddressConnections,
+		},
+		"too many anonymous": {
+			limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 2},
+			[]string{"a", "b", "c", "d"},
+			limit.AnonymousConnections,
+		},
+		"too many anonymous of an address": {
+			limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 4}, []string{"a"}, limit.AnonymousConnections,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bound(t, c.bounds, c.from...)
@@ -121,7 +131,8 @@ func TestOldestAnonymousConnectionIsClosedFirst(t *testing.T) {
 			other, _ := b.connect()
 			newest, _ := b.connect()
 			if !closed(oldest) || closed(known) || closed(other) || closed(newest) {
-				t.Errorf("closed: oldest %t, known %t, other %t, newest %t", closed(oldest), closed(known), closed(other), closed(newest))
+				t.Errorf("closed: oldest %t, known %t, other %t, newest %t",
+					closed(oldest), closed(known), closed(other), closed(newest))
 			}
 			if n := b.count(c.reason); n != 1 {
 				t.Errorf("%v of %s are counted, want 1", n, c.reason)

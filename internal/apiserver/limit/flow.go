@@ -19,8 +19,9 @@ func newFlow() flow {
 	level := []string{"priority_level"}
 	return flow{
 		executing: prometheus.NewDesc("apiserver_flowcontrol_current_executing_seats", "Places that are taken now.", level, nil),
-		inqueue:   prometheus.NewDesc("apiserver_flowcontrol_current_inqueue_requests", "Requests that wait for a place now.", level, nil),
-		limit:     prometheus.NewDesc("apiserver_flowcontrol_nominal_limit_seats", "Places that there are.", level, nil),
+		inqueue: prometheus.NewDesc("apiserver_flowcontrol_current_inqueue_requests",
+			"Requests that wait for a place now.", level, nil),
+		limit: prometheus.NewDesc("apiserver_flowcontrol_nominal_limit_seats", "Places that there are.", level, nil),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "apiserver_flowcontrol_request_wait_duration_seconds", Help: "How long requests have waited for a place.",
 			Buckets: []float64{0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30}, // upstream's

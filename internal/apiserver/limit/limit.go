@@ -50,7 +50,8 @@ func NewRefusals() *Refusals {
 		Name: "gapless_refused_total", Help: "What was refused or slowed down to protect other clients, by reason.",
 	}, []string{"reason"})}
 	for _, reason := range []Reason{
-		Connections, AddressConnections, AnonymousConnections, Throttled, Resets, Anonymous, InFlight, Bodies, Watches, Processor, Depth, SlowBody,
+		Connections, AddressConnections, AnonymousConnections, Throttled, Resets, Anonymous, InFlight, Bodies, Watches, Processor,
+		Depth, SlowBody,
 	} {
 		r.total.WithLabelValues(string(reason)) // so that the series exists before the first refusal
 	}

@@ -88,16 +88,17 @@ func NewLoad(r Requests, refusals *Refusals) *Load {
 		return Kind{name, reason, places, flow.wait.WithLabelValues(name, "true")}
 	}
 	return &Load{
-		Reading:    kind("read", InFlight, NewPlaces(reading, wait, queued)),
-		Writing:    kind("write", InFlight, NewPlaces(cmp.Or(r.Writing, 200), wait, queued)),
-		Spare:      kind("metrics", InFlight, NewPlaces(spareRequests, wait, spareRequests)),
-		Leases:     kind("lease", InFlight, NewPlaces(leaseRequests, wait, queued)),
-		Opening:    kind("open-watch", InFlight, NewPlaces(reading, wait, queued)),
-		Watches:    kind("watch", Watches, NewPlaces(cmp.Or(r.Watches, 20_000), 0, 0)),
-		Costly:     kind("costly", Processor, NewPlaces(costlyRequests, wait, queued)),
-		Processors: kind("processor", Processor, NewPlaces(max(fewestProcessors, runtime.GOMAXPROCS(0)/2), processorWithin, queued)),
-		bodies:     kind("body-bytes", Bodies, NewPlaces(bodyBytes, wait, queued)),
-		refusals:   refusals, flow: flow,
+		Reading: kind("read", InFlight, NewPlaces(reading, wait, queued)),
+		Writing: kind("write", InFlight, NewPlaces(cmp.Or(r.Writing, 200), wait, queued)),
+		Spare:   kind("metrics", InFlight, NewPlaces(spareRequests, wait, spareRequests)),
+		Leases:  kind("lease", InFlight, NewPlaces(leaseRequests, wait, queued)),
+		Opening: kind("open-watch", InFlight, NewPlaces(reading, wait, queued)),
+		Watches: kind("watch", Watches, NewPlaces(cmp.Or(r.Watches, 20_000), 0, 0)),
+		Costly:  kind("costly", Processor, NewPlaces(costlyRequests, wait, queued)),
+		Processors: kind("processor",
+			Processor, NewPlaces(max(fewestProcessors, runtime.GOMAXPROCS(0)/2), processorWithin, queued)),
+		bodies:   kind("body-bytes", Bodies, NewPlaces(bodyBytes, wait, queued)),
+		refusals: refusals, flow: flow,
 	}
 }
 

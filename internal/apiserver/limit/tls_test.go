@@ -58,7 +58,9 @@ func serveEchoes(t *testing.T, b limit.Bounds) *echoes {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(creds.CA())
-	return &echoes{t, inner.Addr().String(), admin, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}}
+	return &echoes{
+		t, inner.Addr().String(), admin, &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12},
+	}
 }
 
 func (e *echoes) dial(cfg *tls.Config) *tls.Conn {

@@ -64,7 +64,8 @@ func New(live *kinds.Live, more []prometheus.Collector) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(1024, 2, 8),
 		}, gvr),
 		eventBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "gapless_watch_sent_bytes_total", Help: "Bytes of the events sent to watchers, before compression and encryption.",
+			Name: "gapless_watch_sent_bytes_total",
+			Help: "Bytes of the events sent to watchers, before compression and encryption.",
 		}, gvr),
 	}
 	inFlight := prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -88,7 +89,9 @@ func labels(rt *route.Route) []string {
 	if rt.Resource == nil {
 		return []string{string(rt.Verb), "", "", "", "", "", "apiserver"}
 	}
-	return []string{metricVerb(rt.Verb), rt.Resource.Group, rt.Resource.Version, rt.Resource.Plural, rt.Subresource, rt.Scope(), "apiserver"}
+	return []string{
+		metricVerb(rt.Verb), rt.Resource.Group, rt.Resource.Version, rt.Resource.Plural, rt.Subresource, rt.Scope(), "apiserver",
+	}
 }
 
 // metricVerb is a verb as upstream's metrics have it: the HTTP method, but LIST
@@ -160,8 +163,9 @@ type Watch struct {
 func (m *Metrics) Watching(rt *route.Route) *Watch {
 	r := rt.Resource
 	return &Watch{
-		events: m.events.WithLabelValues(r.Group, r.Version, r.Plural), bytes: m.eventBytes.WithLabelValues(r.Group, r.Version, r.Plural),
-		sizes: m.eventSizes.WithLabelValues(r.Group, r.Version, r.Plural),
+		events: m.events.WithLabelValues(r.Group, r.Version, r.Plural),
+		bytes:  m.eventBytes.WithLabelValues(r.Group, r.Version, r.Plural),
+		sizes:  m.eventSizes.WithLabelValues(r.Group, r.Version, r.Plural),
 	}
 }
 
@@ -191,7 +195,9 @@ func (m *Metrics) Sent() (map[kinds.GroupVersionResource]int64, error) {
 				labels[l.GetName()] = l.GetValue()
 			}
 			if verb, has := labels["verb"]; !has || verb == metricVerb(route.List) { // of watches it has none
-				gvr := kinds.GroupVersionResource{Group: labels["group"], Version: labels["version"], Resource: labels["resource"]}
+				gvr := kinds.GroupVersionResource{
+					Group: labels["group"], Version: labels["version"], Resource: labels["resource"],
+				}
 				sent[gvr] += int64(metric.GetCounter().GetValue() + metric.GetHistogram().GetSampleSum())
 			}
 		}

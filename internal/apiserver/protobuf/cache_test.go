@@ -16,7 +16,8 @@ import (
 
 func object(t testing.TB, n, size int) *wire.Object {
 	t.Helper()
-	o, err := wire.ParseObject(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":"%d"},"x":%q}`, n, strings.Repeat("x", size)), nil)
+	o, err := wire.ParseObject(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":"%d"},"x":%q}`, n,
+		strings.Repeat("x", size)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func TestAMessageIsMadeOnceForAll(t *testing.T) {
 		if n := e.made.Load(); n != 1 {
 			t.Errorf("made %d times", n)
 		}
-		if len(c.Find(o, protobuf.Whole)) != 7 || c.Find(o, protobuf.Metadata) != nil || c.Find(object(t, 1, 10), protobuf.Whole) != nil {
+		if len(c.Find(o, protobuf.Whole)) != 7 || c.Find(o, protobuf.Metadata) != nil ||
+			c.Find(object(t, 1, 10), protobuf.Whole) != nil {
 			t.Error("found for another object or form, or not found")
 		}
 		if m, err := c.Event(o, protobuf.Metadata, e.encode(3)); len(m) != 3 || err != nil {

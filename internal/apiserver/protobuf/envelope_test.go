@@ -46,11 +46,15 @@ func encode(t *testing.T, o runtime.Object) []byte {
 func TestObjectsAreEncodedAsUpstream(t *testing.T) {
 	for _, size := range sizes() {
 		o := configMap(size)
-		if got, want := protobuf.Object(o.TypeMeta, marshal(t, o)), encode(t, o); !bytes.Equal(got, want) || cap(got) != len(got) {
+		if got, want := protobuf.Object(o.TypeMeta, marshal(t, o)), encode(t, o); !bytes.Equal(got, want) ||
+			cap(got) != len(got) {
 			t.Errorf("%d bytes: %.200q with capacity %d, want %.200q", size, got, cap(got), want)
 		}
 	}
-	s := &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: 410, Reason: "Expired", Details: &metav1.StatusDetails{}}
+	s := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: 410, Reason: "Expired",
+		Details: &metav1.StatusDetails{},
+	}
 	if got, want := protobuf.Object(s.TypeMeta, marshal(t, s)), encode(t, s); !bytes.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -61,8 +65,10 @@ func TestListsAreEncodedAsUpstream(t *testing.T) {
 		remaining := int64(12)
 		l := &corev1.ConfigMapList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMapList"},
-			ListMeta: metav1.ListMeta{ResourceVersion: "9", Continue: strings.Repeat("c", min(size, 500)), RemainingItemCount: &remaining},
-			Items:    []corev1.ConfigMap{*configMap(size), *configMap(3)},
+			ListMeta: metav1.ListMeta{
+				ResourceVersion: "9", Continue: strings.Repeat("c", min(size, 500)), RemainingItemCount: &remaining,
+			},
+			Items: []corev1.ConfigMap{*configMap(size), *configMap(3)},
 		}
 		var items []byte
 		for i := range l.Items {

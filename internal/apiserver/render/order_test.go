@@ -33,9 +33,10 @@ func orderedMaps(tb testing.TB, in order, n int) []*wire.Object {
 	set := texts.New()
 	all := make([]*wire.Object, n)
 	for i := range all {
-		raw := fmt.Appendf(nil, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m-%06d","namespace":"n","uid":"u-%[1]d","resourceVersion":"%[2]d",`+
-			`"creationTimestamp":"2026-11-23T10:00:00Z","labels":{"app":"web"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1",`+
-			`"time":"2026-11-23T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:%[3]s":{}}}}]},"data":{"%[3]s":%[4]q}}`,
+		raw := fmt.Appendf(nil,
+			`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m-%06d","namespace":"n","uid":"u-%[1]d","resourceVersion":"%[2]d",`+
+				`"creationTimestamp":"2026-11-23T10:00:00Z","labels":{"app":"web"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1",`+
+				`"time":"2026-11-23T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:%[3]s":{}}}}]},"data":{"%[3]s":%[4]q}}`,
 			i, i+1, strings.Repeat("k", 100), strings.Repeat("x", 1200))
 		if in == ownOrder {
 			var tree map[string]any
@@ -203,7 +204,8 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 		for history := range uint64(3) {
 			items := orderedMaps(t, structOrder, 200)
 			for i, o := range items { // another object at the same resourceVersion
-				other, err := wire.ParseObject([]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
+				other, err := wire.ParseObject(
+					[]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

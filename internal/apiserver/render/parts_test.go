@@ -15,8 +15,10 @@ import (
 // TestAnswersInPartsAreThoseOfTheWhole: an object that shares texts with others is answered
 // without being put together, in all forms as if it was.
 func TestAnswersInPartsAreThoseOfTheWhole(t *testing.T) {
-	value := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"managedFields":[{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:%s":{}}},`+
-		`"manager":"m","operation":"Update","time":"2026-11-23T10:00:00Z"}],"name":"a","namespace":"n"},"data":{"x":"y"}}`, strings.Repeat("k", 100))
+	value := fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"managedFields":[{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:%s":{}}},`+
+			`"manager":"m","operation":"Update","time":"2026-11-23T10:00:00Z"}],"name":"a","namespace":"n"},"data":{"x":"y"}}`,
+		strings.Repeat("k", 100))
 	set := texts.New()
 	var o *wire.Object
 	for range 2 { // a text is shared from its second occurrence on
@@ -51,7 +53,8 @@ func TestAnswersInPartsAreThoseOfTheWhole(t *testing.T) {
 		got, want := httptest.NewRecorder(), httptest.NewRecorder()
 		render.Write(got, into, http.StatusOK, parts...)
 		render.Write(want, into, http.StatusOK, whole)
-		if got.Body.String() != want.Body.String() || got.Header().Get("Content-Type") != want.Header().Get("Content-Type") || want.Body.Len() == 0 {
+		if got.Body.String() != want.Body.String() || got.Header().Get("Content-Type") != want.Header().Get("Content-Type") ||
+			want.Body.Len() == 0 {
 			t.Errorf("%s %s: got %s, want %s", form.accept, form.query, got.Body, want.Body)
 		}
 	}

@@ -196,7 +196,8 @@ func (r *Renderer) tableHead(meta metav1.ListMeta) ([]byte, error) {
 		}
 		r.columnsSent = true
 	}
-	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":%q,"metadata":%s,"columnDefinitions":%s,"rows":[`, r.apiVersion(), metadata, columns), nil
+	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":%q,"metadata":%s,"columnDefinitions":%s,"rows":[`, r.apiVersion(),
+		metadata, columns), nil
 }
 
 // conditions returns the member of a row with its conditions and a comma, or nothing.
@@ -222,7 +223,8 @@ func (r *Renderer) columns() []metav1.TableColumnDefinition {
 	}
 	// kubernetes pkg/printers/internalversion/printers.go scaleColumnDefinitions, and
 	// apiextensions apiserver/helpers.go getScaleColumnsForVersion.
-	desired, available, age := autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"], autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"], "string"
+	desired, available, age := autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"],
+		autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"], "string"
 	if r.resource.Custom {
 		desired, available, age = "Number of desired replicas", "Number of actual replicas", "date"
 	}

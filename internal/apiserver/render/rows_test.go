@@ -135,7 +135,8 @@ func shownKinds(t testing.TB) map[*kinds.Resource][]string {
 		"configmaps": {`"data":{"a":"b"}`, `"data":{}`, `"data":17`},
 		"secrets":    {`"type":"a&b","data":{"x":"AA=="}`},
 		"events": {
-			`"lastTimestamp":"1999-12-31T23:59:30Z","message":"<it> \"failed\" & so on","count":3,"involvedObject":{"kind":"Pod","name":"p"}`,
+			`"lastTimestamp":"1999-12-31T23:59:30Z","message":"<it> \"failed\" & so on","count":3,` +
+				`"involvedObject":{"kind":"Pod","name":"p"}`,
 			`"eventTime":"1999-12-31T23:59:30.123456Z"`,
 		},
 		"pods": {
@@ -159,7 +160,8 @@ func object(t *testing.T, r *kinds.Resource, rv int, metadata, content string) *
 	if content != "" {
 		content = "," + content
 	}
-	o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"%s}%s}`, r.APIVersion(), r.Kind, rv, metadata, content), r.Fields)
+	o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"%s}%s}`,
+		r.APIVersion(), r.Kind, rv, metadata, content), r.Fields)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,11 +187,15 @@ func TestRowsOfListsAreThoseOfEncodingJSON(t *testing.T) {
 					bare = append(bare, object(t, r, i+1, metadata, content))
 				}
 				for range 4 {
-					for _, include := range []metav1.IncludeObjectPolicy{metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject} {
-						if got, want := rowsOf(t, lists, r, items, asked{asTable, include}), slowRows(t, r, items, include, time.Now()); got != want {
+					for _, include := range []metav1.IncludeObjectPolicy{
+						metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject,
+					} {
+						if got, want := rowsOf(t, lists, r, items, asked{asTable, include}), slowRows(t, r, items, include,
+							time.Now()); got != want {
 							t.Errorf("%s: got\n%.900s, want\n%.900s", include, got, want)
 						}
-						if got, want := rowsOf(t, lists, r, bare, asked{asTable + unmanaged, include}), slowRows(t, r, bare, include, time.Now()); got != want {
+						if got, want := rowsOf(t, lists, r, bare, asked{asTable + unmanaged, include}), slowRows(t, r, bare,
+							include, time.Now()); got != want {
 							t.Errorf("%s, unmanaged: got\n%.900s, want\n%.900s", include, got, want)
 						}
 					}
@@ -199,7 +205,8 @@ func TestRowsOfListsAreThoseOfEncodingJSON(t *testing.T) {
 					t.Error("no rows were kept")
 				}
 				items[17] = object(t, r, 301, `,"name":"new"`, contents[0])
-				if got, want := rowsOf(t, lists, r, items[:200], asked{asTable, metav1.IncludeNone}), slowRows(t, r, items[:200], metav1.IncludeNone, time.Now()); got != want {
+				if got, want := rowsOf(t, lists, r, items[:200], asked{asTable, metav1.IncludeNone}), slowRows(t, r, items[:200],
+					metav1.IncludeNone, time.Now()); got != want {
 					t.Errorf("after a change: got\n%.900s, want\n%.900s", got, want)
 				}
 			})
@@ -218,7 +225,8 @@ func TestRowsAreThoseOfTheColumns(t *testing.T) {
 		items := []*wire.Object{object(t, before, 7, `,"name":"x"`, `"spec":{"secretName":"s"}`)}
 		for range 2 {
 			for _, r := range []*kinds.Resource{before, &after} {
-				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeNone}), slowRows(t, r, items, metav1.IncludeNone, time.Now()); got != want {
+				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeNone}), slowRows(t, r, items,
+					metav1.IncludeNone, time.Now()); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			}
@@ -245,14 +253,17 @@ func FuzzRows(f *testing.F) {
 		if content != "" {
 			content = "," + content
 		}
-		o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"7"%s}%s}`, r.APIVersion(), r.Kind, metadata, content), r.Fields)
-		if err != nil || strings.Contains(strings.ToLower(content+metadata), "metadata") { // which encoding/json would take for the object's
+		o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"7"%s}%s}`,
+			r.APIVersion(), r.Kind, metadata, content), r.Fields)
+		// which encoding/json would take for the object's
+		if err != nil || strings.Contains(strings.ToLower(content+metadata), "metadata") {
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
 			lists, items := render.NewLists(), []*wire.Object{o}
 			for range 2 {
-				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeMetadata}), slowRows(t, r, items, metav1.IncludeMetadata, time.Now()); got != want {
+				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeMetadata}), slowRows(t, r, items,
+					metav1.IncludeMetadata, time.Now()); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				<-time.After(time.Second)

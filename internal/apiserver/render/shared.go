@@ -68,7 +68,9 @@ func (f *eventForm) slot(rv kube.ResourceVersion) uint64 {
 
 // event returns the object of an event in the form of r, which must not be changed.
 func (s *Shared) event(r *Renderer, o *wire.Object) ([]byte, error) {
-	form := eventForm{resource: r.resource, scale: r.scale, shape: r.shape, version: r.version, drops: r.drops, include: r.include}
+	form := eventForm{
+		resource: r.resource, scale: r.scale, shape: r.shape, version: r.version, drops: r.drops, include: r.include,
+	}
 	if r.shape == shapeTable {
 		form.second = r.now.Unix()
 	}

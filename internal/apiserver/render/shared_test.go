@@ -56,7 +56,9 @@ func configMap(t *testing.T, n int, data string) *wire.Object {
 	t.Helper()
 	resource, _ := catalog.Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	o, err := wire.ParseObject(fmt.Appendf(nil,
-		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"%d","creationTimestamp":"2000-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"data":{"x":%q}}`, n, data), resource.Fields)
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"%d",`+
+			`"creationTimestamp":"2000-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"data":{"x":%q}}`, n, data),
+		resource.Fields)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,8 @@ func TestWatchesOfOneFormShareAnEventsBody(t *testing.T) {
 		seen := map[string]string{}
 		for name, r := range forms {
 			begin, other := string(event(t, r, first)), string(event(t, again[name], first))
-			if columns := strings.Contains(begin, `"columnDefinitions":[{`); begin != other || columns != strings.HasPrefix(name, "table") {
+			if columns := strings.Contains(begin, `"columnDefinitions":[{`); begin != other ||
+				columns != strings.HasPrefix(name, "table") {
 				t.Errorf("%s: the first events are\n%s\n%s", name, begin, other)
 			}
 			body, same := event(t, r, second), event(t, again[name], second)

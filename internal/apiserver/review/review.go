@@ -168,7 +168,8 @@ func (r Request) localAccess(ctx context.Context, body []byte) (any, error) {
 	meta.Namespace = ""
 	errs := append(checkSubject(&review.Spec), checkMetadata(&meta, "must be empty except for namespace")...)
 	if a := review.Spec.ResourceAttributes; a != nil && a.Namespace != review.Namespace {
-		errs = append(errs, field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))
 	}
 	if a := review.Spec.NonResourceAttributes; a != nil {
 		errs = append(errs, field.Invalid(field.NewPath("spec.nonResourceAttributes"), a, "disallowed on this kind of request"))
@@ -200,7 +201,9 @@ func (r Request) selfRules(ctx context.Context, body []byte) (any, error) {
 }
 
 // judgeOther decides for another user than the caller.
-func (r Request) judgeOther(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
+func (r Request) judgeOther(ctx context.Context,
+	spec *authorizationv1.SubjectAccessReviewSpec,
+) authorizationv1.SubjectAccessReviewStatus {
 	other := &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: map[string][]string{}}
 	for name, values := range spec.Extra {
 		other.Extra[name] = values

@@ -59,7 +59,8 @@ func TestAccessReviewsMatchEnforcement(t *testing.T) {
 	const (
 		create = `{"spec":{"resourceAttributes":{"verb":"create","group":"apps","resource":"deployments","namespace":"shop"}}}`
 		path   = `{"spec":{"nonResourceAttributes":{"verb":"get","path":"/metrics"}}}`
-		self   = `{"spec":{"resourceAttributes":{"verb":"create","group":"authorization.k8s.io","resource":"selfsubjectaccessreviews"}}}`
+		self   = `{"spec":{"resourceAttributes":{"verb":"create","group":"authorization.k8s.io",` +
+			`"resource":"selfsubjectaccessreviews"}}}`
 	)
 	for _, c := range []struct {
 		name, body string
@@ -78,11 +79,14 @@ func TestAccessReviewsMatchEnforcement(t *testing.T) {
 		}
 	}
 	for groups, want := range map[string]bool{`["system:masters"]`: true, `["editors"]`: false} {
-		body := `{"spec":{"user":"x","groups":` + groups + `,"resourceAttributes":{"verb":"get","resource":"pods","namespace":"shop"}}}`
-		if got, err := ask[authorizationv1.SubjectAccessReview](t, admin(), "subjectaccessreviews", body); err != nil || got.Status.Allowed != want {
+		body := `{"spec":{"user":"x","groups":` + groups +
+			`,"resourceAttributes":{"verb":"get","resource":"pods","namespace":"shop"}}}`
+		if got, err := ask[authorizationv1.SubjectAccessReview](t, admin(), "subjectaccessreviews", body); err != nil ||
+			got.Status.Allowed != want {
 			t.Errorf("another user of %s: %+v, %v", groups, got, err)
 		}
-		if got, err := ask[authorizationv1.LocalSubjectAccessReview](t, admin(), "localsubjectaccessreviews", body); err != nil || got.Status.Allowed != want {
+		if got, err := ask[authorizationv1.LocalSubjectAccessReview](t, admin(), "localsubjectaccessreviews", body); err != nil ||
+			got.Status.Allowed != want {
 			t.Errorf("another user of %s, in a namespace: %+v, %v", groups, got, err)
 		}
 	}
@@ -118,7 +122,8 @@ func TestSelfSubjectReviewReturnsTheCaller(t *testing.T) {
 func TestRulesReviewListsEverythingOrOnlyReviews(t *testing.T) {
 	const body = `{"spec":{"namespace":"shop"}}`
 	all, err := ask[authorizationv1.SelfSubjectRulesReview](t, admin(), "selfsubjectrulesreviews", body)
-	if err != nil || len(all.Status.ResourceRules) != 1 || all.Status.ResourceRules[0].Verbs[0] != "*" || all.Status.NonResourceRules[0].NonResourceURLs[0] != "*" {
+	if err != nil || len(all.Status.ResourceRules) != 1 || all.Status.ResourceRules[0].Verbs[0] != "*" ||
+		all.Status.NonResourceRules[0].NonResourceURLs[0] != "*" {
 		t.Errorf("administrator: %+v, %v", all, err)
 	}
 	few, err := ask[authorizationv1.SelfSubjectRulesReview](t, stranger(), "selfsubjectrulesreviews", body)

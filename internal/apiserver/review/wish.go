@@ -33,7 +33,9 @@ func (w wish) check() field.ErrorList {
 		if w.path != nil {
 			given = w.path
 		}
-		errs = append(errs, field.Invalid(field.NewPath("spec"), given, "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("spec"), given,
+				"exactly one of nonResourceAttributes or resourceAttributes must be specified"))
 	}
 	if w.resource == nil {
 		return errs
@@ -44,7 +46,8 @@ func (w wish) check() field.ErrorList {
 		errs = append(errs, checkForms(at, s.RawSelector, len(s.Requirements))...)
 		for i, requirement := range s.Requirements {
 			errs = append(errs, metavalidation.ValidateFieldSelectorRequirement(requirement,
-				metavalidation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, at.Child("requirements").Index(i))...)
+				metavalidation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true},
+				at.Child("requirements").Index(i))...)
 		}
 	}
 	if s := w.resource.LabelSelector; s != nil {
@@ -52,7 +55,8 @@ func (w wish) check() field.ErrorList {
 		errs = append(errs, checkForms(at, s.RawSelector, len(s.Requirements))...)
 		for i, requirement := range s.Requirements {
 			errs = append(errs, metavalidation.ValidateLabelSelectorRequirement(requirement,
-				metavalidation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, at.Child("requirements").Index(i))...)
+				metavalidation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true},
+				at.Child("requirements").Index(i))...)
 		}
 	}
 	return errs
@@ -64,7 +68,10 @@ func checkForms(at *field.Path, raw string, requirements int) field.ErrorList {
 	case raw != "" && requirements > 0:
 		return field.ErrorList{field.Invalid(at.Child("rawSelector"), raw, "may not specified at the same time as requirements")}
 	case raw == "" && requirements == 0:
-		return field.ErrorList{field.Required(at.Child("requirements"), fmt.Sprintf("when %s is specified, requirements or rawSelector is required", at))}
+		return field.ErrorList{
+			field.Required(at.Child("requirements"),
+				fmt.Sprintf("when %s is specified, requirements or rawSelector is required", at)),
+		}
 	}
 	return nil
 }
@@ -73,7 +80,8 @@ func checkForms(at *field.Path, raw string, requirements int) field.ErrorList {
 func checkSubject(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	errs := wish{spec.ResourceAttributes, spec.NonResourceAttributes}.check()
 	if spec.User == "" && len(spec.Groups) == 0 {
-		errs = append(errs, field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
 	}
 	return errs
 }

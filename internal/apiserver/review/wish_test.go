@@ -14,24 +14,30 @@ func TestSelectorsOfReviewsAreCheckedAndRead(t *testing.T) {
 	for _, c := range []struct{ name, selectors, invalid, ignored string }{
 		{"raw", `"fieldSelector":{"rawSelector":"a=b"},"labelSelector":{"rawSelector":"a in (b)"}`, "", ""},
 		{
-			"requirements", `"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]}]},"labelSelector":{"requirements":[{"key":"a","operator":"Exists"}]}`,
+			"requirements",
+			`"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]}]},"labelSelector":{"requirements":[{"key":"a","operator":"Exists"}]}`,
 			"", "",
 		},
 		{
 			"unreadable", `"fieldSelector":{"rawSelector":"==="},"labelSelector":{"rawSelector":"a in"}`, "",
-			"spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector ignored due to parse error",
+			"spec.resourceAttributes.fieldSelector ignored due to parse error; spec.resourceAttributes.labelSelector " +
+				"ignored due to parse error",
 		},
 		{
-			"half readable", `"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]},{"key":"a","operator":"Near","values":["b"]}]}`, "",
+			"half readable",
+			`"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]},{"key":"a",` +
+				`"operator":"Near","values":["b"]}]}`, "",
 			"spec.resourceAttributes.fieldSelector partially ignored due to parse error",
 		},
 		{
 			"both forms", `"labelSelector":{"rawSelector":"a","requirements":[{"key":"a","operator":"Exists"}]}`,
-			`spec.resourceAttributes.labelSelector.rawSelector: Invalid value: "a": may not specified at the same time as requirements`, "",
+			`spec.resourceAttributes.labelSelector.rawSelector: Invalid value: "a": may not specified at the same ` +
+				`time as requirements`, "",
 		},
 		{
 			"no form", `"fieldSelector":{}`,
-			`spec.resourceAttributes.fieldSelector.requirements: Required value: when spec.resourceAttributes.fieldSelector is specified, requirements or rawSelector is required`, "",
+			`spec.resourceAttributes.fieldSelector.requirements: Required value: when spec.resourceAttributes.fieldSelector is ` +
+				`specified, requirements or rawSelector is required`, "",
 		},
 	} {
 		body := `{"spec":{"resourceAttributes":{"verb":"list","resource":"pods",` + c.selectors + `}}}`
@@ -54,12 +60,14 @@ func FuzzSelectors(f *testing.F) {
 	f.Add("a!=b,c==d", "!a")
 	f.Add(`\`, "a notin (")
 	f.Fuzz(func(t *testing.T, fields, labels string) {
-		_, err := ask[authorizationv1.SelfSubjectAccessReview](t, admin(), "selfsubjectaccessreviews", string(mustJSON(t, map[string]any{
-			"spec": map[string]any{"resourceAttributes": map[string]any{
-				"verb": "list", "resource": "pods",
-				"fieldSelector": map[string]any{"rawSelector": fields}, "labelSelector": map[string]any{"rawSelector": labels},
-			}},
-		})))
+		_, err := ask[authorizationv1.SelfSubjectAccessReview](t, admin(), "selfsubjectaccessreviews",
+			string(mustJSON(t, map[string]any{
+				"spec": map[string]any{"resourceAttributes": map[string]any{
+					"verb": "list", "resource": "pods",
+					"fieldSelector": map[string]any{"rawSelector": fields},
+					"labelSelector": map[string]any{"rawSelector": labels},
+				}},
+			})))
 		if err != nil && wire.StatusOf(err).Code != 422 {
 			t.Errorf("%q %q: %v", fields, labels, err)
 		}

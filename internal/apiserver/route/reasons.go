@@ -34,7 +34,9 @@ func emptySegment() error {
 func explain(catalog *kinds.Catalog, p place) error {
 	e := wire.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
 	if _, served := catalog.Lookup(p.GroupVersionResource); served && upstreamHasNeither(p) {
-		e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse, Message: why(catalog, p)}}
+		e.ErrStatus.Details.Causes = []metav1.StatusCause{
+			{Type: metav1.CauseTypeUnexpectedServerResponse, Message: why(catalog, p)},
+		}
 		e.ErrStatus.Message = upstreams
 	}
 	return e
@@ -122,7 +124,8 @@ func subresourceReasons() map[string]string {
 func groupReasons() map[string]string {
 	return map[string]string{
 		"flowcontrol.apiserver.k8s.io": noFlow,
-		"apiregistration.k8s.io":       noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated, "external.metrics.k8s.io": noAggregated,
+		"apiregistration.k8s.io":       noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated,
+		"external.metrics.k8s.io": noAggregated,
 	}
 }
 

@@ -40,7 +40,9 @@ func FuzzResolve(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	catalog := builtin.Catalog()
-	upstream := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+	upstream := &request.RequestInfoFactory{
+		APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+	}
 	f.Fuzz(func(t *testing.T, method, path, query string) {
 		u, err := url.ParseRequestURI(path)
 		if err != nil {
@@ -75,7 +77,10 @@ func FuzzResolve(f *testing.F) {
 			want.Name = "" // upstream reads a field selector for its authorizers
 		}
 		type meaning struct{ verb, group, version, resource, subresource, namespace, name string }
-		a := meaning{string(got.Verb), got.Resource.Group, got.Resource.Version, got.Resource.Plural, got.Subresource, got.Namespace, got.Name}
+		a := meaning{
+			string(got.Verb), got.Resource.Group, got.Resource.Version, got.Resource.Plural, got.Subresource, got.Namespace,
+			got.Name,
+		}
 		b := meaning{want.Verb, want.APIGroup, want.APIVersion, want.Resource, want.Subresource, want.Namespace, want.Name}
 		if a != b {
 			t.Errorf("%s %s is\n%+v, for upstream\n%+v", method, u, a, b)

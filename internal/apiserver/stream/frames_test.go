@@ -242,17 +242,37 @@ func TestClientFramesAreAnsweredOrIgnored(t *testing.T) {
 	}{
 		{"ping", [][]byte{masked(final|ping, "are you there?")}, []string{"0s pong are you there?"}, false},
 		{"empty ping", [][]byte{masked(final|ping, "")}, []string{"0s pong "}, false},
-		{"longest ping", [][]byte{masked(final|ping, strings.Repeat("p", 125))}, []string{"0s pong " + strings.Repeat("p", 125)}, false},
+		{
+			"longest ping",
+			[][]byte{masked(final|ping, strings.Repeat("p", 125))},
+			[]string{"0s pong " + strings.Repeat("p", 125)},
+			false,
+		},
 		{"pong that nobody asked for", [][]byte{masked(final|pong, "x")}, nil, false},
-		{"messages", [][]byte{masked(final|text, "hello"), masked(final|bin, strings.Repeat("x", 1000)), masked(final|text, "")}, nil, false},
+		{
+			"messages",
+			[][]byte{masked(final|text, "hello"), masked(final|bin, strings.Repeat("x", 1000)), masked(final|text, "")},
+			nil,
+			false,
+		},
 		{
 			"a message in parts with a ping between",
 			[][]byte{masked(text, "hel"), masked(final|ping, "1"), masked(0, "l"), masked(final, "o"), masked(final|ping, "2")},
 			[]string{"0s pong 1", "0s pong 2"},
 			false,
 		},
-		{"a large message within the bound", [][]byte{masked(final|bin, strings.Repeat("x", 60<<10)), masked(final|ping, "1")}, []string{"0s pong 1"}, false},
-		{"too much", [][]byte{masked(final|bin, strings.Repeat("x", 60<<10)), masked(final|bin, strings.Repeat("x", 6<<10))}, []string{"0s close 1008"}, true},
+		{
+			"a large message within the bound",
+			[][]byte{masked(final|bin, strings.Repeat("x", 60<<10)), masked(final|ping, "1")},
+			[]string{"0s pong 1"},
+			false,
+		},
+		{
+			"too much",
+			[][]byte{masked(final|bin, strings.Repeat("x", 60<<10)), masked(final|bin, strings.Repeat("x", 6<<10))},
+			[]string{"0s close 1008"},
+			true,
+		},
 		{"close", [][]byte{masked(final|bye, "\x03\xe9going away")}, []string{"0s close 1001"}, true},
 		{"close without a code", [][]byte{masked(final|bye, "")}, []string{"0s close"}, true},
 		{"close with half a code", [][]byte{masked(final|bye, "\x03")}, []string{"0s close 1002"}, true},
@@ -264,7 +284,12 @@ func TestClientFramesAreAnsweredOrIgnored(t *testing.T) {
 		{"ping that is too long", [][]byte{masked(final|ping, strings.Repeat("p", 126))}, []string{"0s close 1002"}, true},
 		{"continuation of nothing", [][]byte{masked(final, "x")}, []string{"0s close 1002"}, true},
 		{"message in a message", [][]byte{masked(text, "x"), masked(final|text, "x")}, []string{"0s close 1002"}, true},
-		{"a length of 2^64-1", [][]byte{append([]byte{final | text, final | 127}, bytes.Repeat([]byte{0xff}, 12)...)}, []string{"0s close 1008"}, true},
+		{
+			"a length of 2^64-1",
+			[][]byte{append([]byte{final | text, final | 127}, bytes.Repeat([]byte{0xff}, 12)...)},
+			[]string{"0s close 1008"},
+			true,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -337,7 +362,8 @@ func TestStalledClientIsKeptWhileItPings(t *testing.T) {
 		k.sink.Limit(time.Now().Add(time.Hour))
 		line := strings.Repeat("x", 100<<10) + "\n"
 		k.wg.Go(func() {
-			if err := errors.Join(k.sink.Put(nil, []byte(line), nil), k.sink.Put([]byte("next\n"), nil, nil), k.sink.Flush()); err != nil {
+			if err := errors.Join(k.sink.Put(nil, []byte(line), nil), k.sink.Put([]byte("next\n"), nil, nil),
+				k.sink.Flush()); err != nil {
 				t.Errorf("put: %v", err)
 			}
 		})
@@ -428,7 +454,8 @@ func judge(sent []byte) (answers []string, ends bool) {
 		}
 		fin, op, size := sent[0]&final != 0, sent[0]&0xF, uint64(sent[1]&0x7F)
 		control, known := op >= 8, op <= 2 || op >= 8 && op <= 10
-		if sent[0]&0x70 != 0 || sent[1]&final == 0 || !known || control && (!fin || size > 125) || !control && within != (op == 0) {
+		if sent[0]&0x70 != 0 || sent[1]&final == 0 || !known || control && (!fin || size > 125) ||
+			!control && within != (op == 0) {
 			return append(answers, "0s close 1002"), true
 		}
 		at := map[uint64]int{126: 4, 127: 10}[size]

@@ -188,7 +188,10 @@ func TestOnlyHTTP11RequestsWithoutABodyAreHijacked(t *testing.T) {
 		{"HTTP/1.1", get, "4\r\none\n\r\n0\r\n\r\n"},
 		{"HTTP/1.0", "GET / HTTP/1.0\r\n\r\n", "one\n"},
 		{"HTTP/1.0 that would go on", "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "one\n"},
-		{"with a body", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi", "4\r\none\n\r\n0\r\n\r\n"},
+		{
+			"with a body", "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
+			"4\r\none\n\r\n0\r\n\r\n",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, from, sink := serve(t, kind{open: open}).open(c.request)

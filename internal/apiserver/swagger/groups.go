@@ -259,5 +259,7 @@ func list(documents map[string]*Document) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the index: %w", err)
 	}
-	return &Document{form: openapi.JSON3, etag: fmt.Sprintf(`"%X"`, sha512.Sum512(text)), blocks: []*blockzip.Block{compressed(text)}}, nil
+	return &Document{
+		form: openapi.JSON3, etag: fmt.Sprintf(`"%X"`, sha512.Sum512(text)), blocks: []*blockzip.Block{compressed(text)},
+	}, nil
 }

@@ -70,7 +70,8 @@ func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
 			t.Errorf("%s: address %q", name, url)
 		}
 		w := ask(t, h, url)
-		if h := w.Header(); w.Code != http.StatusOK || h.Get("Cache-Control") != "public, immutable" || h.Get("Etag") != `"`+hash+`"` || !json.Valid(w.Body.Bytes()) {
+		if h := w.Header(); w.Code != http.StatusOK || h.Get("Cache-Control") != "public, immutable" ||
+			h.Get("Etag") != `"`+hash+`"` || !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%s: %d, %v", url, w.Code, h)
 		}
 		if expires, err := http.ParseTime(w.Header().Get("Expires")); err != nil || time.Until(expires) < 300*24*time.Hour {
@@ -86,7 +87,8 @@ func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
 			t.Errorf("%s: %d for its tag", name, w.Code)
 		}
 	}
-	if again := addresses(t, swagger.NewGroups(kinds.NewLive(builtin.Catalog().With(define(t, "Foo", `{}`)...)))); !maps.Equal(all, again) {
+	if again := addresses(t,
+		swagger.NewGroups(kinds.NewLive(builtin.Catalog().With(define(t, "Foo", `{}`)...)))); !maps.Equal(all, again) {
 		t.Error("another server has other addresses for the same documents")
 	}
 	if all["apis/t.example.com"] != "" {
@@ -222,7 +224,9 @@ func TestDocumentOfManyDefinitionsHasAll(t *testing.T) {
 
 // TestConcurrentRequestsOfVersion3GetOneDocument while definitions change.
 func TestConcurrentRequestsOfVersion3GetOneDocument(t *testing.T) {
-	catalogs := []*kinds.Catalog{builtin.Catalog().With(define(t, "Foo", `{}`)...), builtin.Catalog().With(define(t, "Bar", `{}`)...)}
+	catalogs := []*kinds.Catalog{
+		builtin.Catalog().With(define(t, "Foo", `{}`)...), builtin.Catalog().With(define(t, "Bar", `{}`)...),
+	}
 	live := kinds.NewLive(catalogs[0])
 	h := swagger.NewGroups(live)
 	var wg sync.WaitGroup
@@ -230,7 +234,9 @@ func TestConcurrentRequestsOfVersion3GetOneDocument(t *testing.T) {
 		wg.Go(func() {
 			for range 5 {
 				live.Store(catalogs[i%2])
-				if name := []string{"", "/apis/t.example.com/v1", "/api/v1"}[i%3]; ask(t, h, "/openapi/v3"+name).Code != http.StatusOK {
+				if name := []string{
+					"", "/apis/t.example.com/v1", "/api/v1",
+				}[i%3]; ask(t, h, "/openapi/v3"+name).Code != http.StatusOK {
 					t.Errorf("%q is not found", name)
 				}
 			}
@@ -254,7 +260,8 @@ func sizes(t testing.TB, g *swagger.Groups) (plain, compressed int64) {
 func TestDocumentsOfVersion3AreKeptCompressed(t *testing.T) {
 	catalog := builtin.Catalog()
 	for i := range 100 {
-		catalog = catalog.With(define(t, fmt.Sprintf("Kind%d", i), `{"spec":{"type":"object","properties":{"a":{"type":"string","description":"A."}}}}`)...)
+		catalog = catalog.With(define(t, fmt.Sprintf("Kind%d", i),
+			`{"spec":{"type":"object","properties":{"a":{"type":"string","description":"A."}}}}`)...)
 	}
 	h := swagger.NewGroups(kinds.NewLive(catalog))
 	plain, kept := sizes(t, h)

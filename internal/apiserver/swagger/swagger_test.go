@@ -29,7 +29,8 @@ func define(t testing.TB, kind, properties string) []*kinds.Resource {
 	t.Helper()
 	plural := strings.ToLower(kind) + "s"
 	names := fmt.Sprintf(`{"plural":%q,"singular":%q,"kind":%q,"listKind":%q}`, plural, strings.ToLower(kind), kind, kind+"List")
-	resources, err := custom.Resources(fmt.Appendf(nil, `{"spec":{"group":"t.example.com","scope":"Namespaced","names":%[1]s,"versions":[
+	resources, err := custom.Resources(fmt.Appendf(nil,
+		`{"spec":{"group":"t.example.com","scope":"Namespaced","names":%[1]s,"versions":[
 {"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":%[2]s}}}]},
 "status":{"acceptedNames":%[1]s,"conditions":[{"type":"Established","status":"True"}]}}`, names, properties))
 	if err != nil || len(resources) != 1 {
@@ -73,7 +74,8 @@ func TestBothFormsHaveTheSamePathsAndDefinitions(t *testing.T) {
 	if err := proto.Unmarshal(get(t, build(t, d, catalog, openapi.Protobuf)).Body.Bytes(), &message); err != nil {
 		t.Fatal(err)
 	}
-	if message.GetSwagger() != "2.0" || len(tree.Paths) < 150 || len(tree.Definitions) < 400 || tree.Definitions["com.example.t.v1.Foo"] == nil {
+	if message.GetSwagger() != "2.0" || len(tree.Paths) < 150 || len(tree.Definitions) < 400 ||
+		tree.Definitions["com.example.t.v1.Foo"] == nil {
 		t.Errorf("swagger %q, %d paths, %d definitions", message.GetSwagger(), len(tree.Paths), len(tree.Definitions))
 	}
 	for _, p := range message.GetPaths().GetPath() {
@@ -86,7 +88,10 @@ func TestBothFormsHaveTheSamePathsAndDefinitions(t *testing.T) {
 			t.Errorf("definition %s is in protobuf only", p.GetName())
 		}
 	}
-	got := []int{len(message.GetPaths().GetPath()), len(message.GetDefinitions().GetAdditionalProperties()), len(message.GetParameters().GetAdditionalProperties())}
+	got := []int{
+		len(message.GetPaths().GetPath()), len(message.GetDefinitions().GetAdditionalProperties()),
+		len(message.GetParameters().GetAdditionalProperties()),
+	}
 	if want := []int{len(tree.Paths), len(tree.Definitions), len(tree.Parameters)}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("protobuf has %v paths, definitions and parameters, JSON %v", got, want)
 	}
@@ -98,7 +103,8 @@ func TestTagChangesExactlyWhenTheDocumentDoes(t *testing.T) {
 	before := builtin.Catalog()
 	foo := before.With(define(t, "Foo", `{"spec":{"type":"object"}}`)...)
 	for i, c := range []*kinds.Catalog{
-		before, foo, before.With(define(t, "Foo", `{"spec":{"type":"object"}}`)...), before.With(define(t, "Foo", `{"spec":{"type":"string"}}`)...),
+		before, foo, before.With(define(t, "Foo", `{"spec":{"type":"object"}}`)...),
+		before.With(define(t, "Foo", `{"spec":{"type":"string"}}`)...),
 		foo.With(define(t, "Bar", `{}`)...), foo, foo.Without(kinds.GroupResource{Group: "t.example.com", Resource: "foos"}),
 	} {
 		w := get(t, build(t, d, c, openapi.JSON))
@@ -119,7 +125,8 @@ func TestUnchangedDocumentIsNotModified(t *testing.T) {
 	doc := build(t, swagger.New(), builtin.Catalog(), openapi.JSON)
 	etag := get(t, doc).Header().Get("Etag")
 	for tag, want := range map[string]int{etag: 304, "W/" + etag: 304, `"x", ` + etag: 304, "*": 304, `"x"`: 200} {
-		if w := get(t, doc, "If-None-Match: "+tag); w.Code != want || (want == 304) != (w.Body.Len() == 0) || w.Header().Get("Etag") != etag {
+		if w := get(t, doc, "If-None-Match: "+tag); w.Code != want || (want == 304) != (w.Body.Len() == 0) ||
+			w.Header().Get("Etag") != etag {
 			t.Errorf("%s: %d with %d bytes, want %d", tag, w.Code, w.Body.Len(), want)
 		}
 	}
@@ -144,7 +151,8 @@ func TestCompressedDocumentIsTheSame(t *testing.T) {
 		}
 		plain := get(t, doc)
 		if !bytes.Equal(unzipped, plain.Body.Bytes()) || plain.Header().Get("Content-Length") != fmt.Sprint(plain.Body.Len()) {
-			t.Errorf("form %d: %d bytes from gzip, %d plain, Content-Length %s", form, len(unzipped), plain.Body.Len(), plain.Header().Get("Content-Length"))
+			t.Errorf("form %d: %d bytes from gzip, %d plain, Content-Length %s",
+				form, len(unzipped), plain.Body.Len(), plain.Header().Get("Content-Length"))
 		}
 	}
 }
@@ -205,7 +213,8 @@ func TestDocumentsAreKeptCompressed(t *testing.T) {
 	}
 	catalog := builtin.Catalog()
 	for i := range 100 {
-		catalog = catalog.With(define(t, fmt.Sprintf("Kind%d", i), `{"spec":{"type":"object","properties":{"a":{"type":"string","description":"A."}}}}`)...)
+		catalog = catalog.With(define(t, fmt.Sprintf("Kind%d", i),
+			`{"spec":{"type":"object","properties":{"a":{"type":"string","description":"A."}}}}`)...)
 	}
 	d := swagger.New()
 	for form, most := range map[openapi.Form]int64{openapi.JSON: 600 << 10, openapi.Protobuf: 600 << 10} {
@@ -220,7 +229,8 @@ func TestDocumentsAreKeptCompressed(t *testing.T) {
 func BenchmarkBuild(b *testing.B) {
 	catalog := builtin.Catalog()
 	for i := range 1000 {
-		catalog = catalog.With(define(b, fmt.Sprintf("Kind%d", i), `{"spec":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}`)...)
+		catalog = catalog.With(define(b, fmt.Sprintf("Kind%d", i),
+			`{"spec":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}}}}`)...)
 	}
 	one, other := define(b, "Foo", `{"a":{"type":"string"}}`), define(b, "Foo", `{"a":{"type":"integer"}}`)
 	for name, form := range map[string]openapi.Form{"JSON": openapi.JSON, "Protobuf": openapi.Protobuf} {

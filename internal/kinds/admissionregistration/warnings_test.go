@@ -21,7 +21,8 @@ func TestWebhooksForReviewsAreWarnedAbout(t *testing.T) {
 		}}},
 	}
 	want := []string{
-		"webhooks[0].rules[1]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule will have no effect",
+		"webhooks[0].rules[1]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule " +
+			"will have no effect",
 	}
 	if diff := cmp.Diff(want, warnMutatingWebhooks(o, nil)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

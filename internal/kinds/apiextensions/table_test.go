@@ -25,7 +25,9 @@ status: {conditions: [{type: NamesAccepted, status: "True"}, {type: Established,
 				"x | Namespaced | v1(storage),v1beta1 | 2026-05-01T12:00:00Z | example.org | Widget | wd,wid | true",
 			},
 			{
-				"not served", `{spec: {group: example.org, scope: Cluster, names: {kind: Gadget}, versions: [{name: v1, storage: true}]}, status: {conditions: [{type: Established, status: "False"}]}}`,
+				"not served",
+				`{spec: {group: example.org, scope: Cluster, names: {kind: Gadget}, versions: [{name: v1, storage: true}]}, ` +
+					`status: {conditions: [{type: Established, status: "False"}]}}`,
 				"x | Cluster |  | 2026-05-01T12:00:00Z | example.org | Gadget |  | false",
 			},
 		},

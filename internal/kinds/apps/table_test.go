@@ -39,7 +39,9 @@ func TestReplicaSetRows(t *testing.T) {
 		"Name | Desired | Current | Ready | Age | Containers* | Images* | Selector*",
 		[]tabletest.Case{
 			{
-				"running", `{spec: {replicas: 3, selector: {matchLabels: {app: web}}, template: {spec: {containers: [{name: web, image: "web:1"}]}}}, status: {replicas: 2, readyReplicas: 1}}`,
+				"running",
+				`{spec: {replicas: 3, selector: {matchLabels: {app: web}}, template: {spec: {containers: [{name: web, image: ` +
+					`"web:1"}]}}}, status: {replicas: 2, readyReplicas: 1}}`,
 				"x | 3 | 2 | 1 | 90m | web | web:1 | app=web",
 			},
 			{"no selector", ``, "x | 0 | 0 | 0 | 90m |  |  | <none>"},
@@ -70,7 +72,8 @@ func TestDaemonSetRows(t *testing.T) {
 		[]tabletest.Case{
 			{
 				"some nodes", `
-spec: {selector: {matchLabels: {app: agent}}, template: {spec: {nodeSelector: {os: linux, disk: ssd}, containers: [{name: agent, image: "agent:1"}]}}}
+spec: {selector: {matchLabels: {app: agent}}, template: {spec: {nodeSelector: {os: linux, disk: ssd},` +
+					` containers: [{name: agent, image: "agent:1"}]}}}
 status: {desiredNumberScheduled: 5, currentNumberScheduled: 4, numberReady: 3, updatedNumberScheduled: 2, numberAvailable: 1}`,
 				"x | 5 | 4 | 3 | 2 | 1 | disk=ssd,os=linux | 90m | agent | agent:1 | app=agent",
 			},
@@ -90,7 +93,9 @@ func TestControllerRevisionRowsNameTheController(t *testing.T) {
 		"Name | Controller | Revision | Age",
 		[]tabletest.Case{
 			{
-				"of a set", `{revision: 4, metadata: {ownerReferences: [{apiVersion: v1, kind: Other, name: o, uid: u}, {apiVersion: apps/v1, kind: StatefulSet, name: db, uid: v, controller: true}]}}`,
+				"of a set",
+				`{revision: 4, metadata: {ownerReferences: [{apiVersion: v1, kind: Other, name: o, uid: u}, {apiVersion: ` +
+					`apps/v1, kind: StatefulSet, name: db, uid: v, controller: true}]}}`,
 				"x | statefulset.apps/db | 4 | 90m",
 			},
 			{

@@ -14,11 +14,16 @@ func TestJobRows(t *testing.T) {
 		"Name | Status | Completions | Duration | Age | Containers* | Images* | Selector*",
 		[]tabletest.Case{
 			{
-				"running", `{spec: {completions: 5, selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: c, image: i}]}}}, status: {succeeded: 2, startTime: "2026-05-01T13:00:00Z"}}`,
+				"running",
+				`{spec: {completions: 5, selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: c, image: ` +
+					`i}]}}}, status: {succeeded: 2, startTime: "2026-05-01T13:00:00Z"}}`,
 				"x | Running | 2/5 | 30m | 90m | c | i | a=b",
 			},
 			{
-				"complete", `{spec: {completions: 1}, status: {succeeded: 1, startTime: "2026-05-01T12:00:00Z", completionTime: "2026-05-01T12:03:07Z", conditions: [{type: SuccessCriteriaMet, status: "True"}, {type: Complete, status: "True"}]}}`,
+				"complete",
+				`{spec: {completions: 1}, status: {succeeded: 1, startTime: "2026-05-01T12:00:00Z", completionTime: ` +
+					`"2026-05-01T12:03:07Z", conditions: [{type: SuccessCriteriaMet, status: "True"}, {type: Complete,` +
+					` status: "True"}]}}`,
 				"x | Complete | 1/1 | 3m7s | 90m |  |  | <none>",
 			},
 			{
@@ -47,7 +52,9 @@ func TestJobRows(t *testing.T) {
 				"x | Running | 0/1 |  | 90m |  |  | <none>",
 			},
 			{
-				"terminating", `{metadata: {deletionTimestamp: "2026-05-01T13:00:00Z"}, status: {conditions: [{type: Suspended, status: "True"}]}}`,
+				"terminating",
+				`{metadata: {deletionTimestamp: "2026-05-01T13:00:00Z"}, status: {conditions: [{type: Suspended,` +
+					` status: "True"}]}}`,
 				"x | Terminating | 0/1 |  | 90m |  |  | <none>",
 			},
 			{"work queue", `{spec: {parallelism: 4}, status: {succeeded: 1}}`, "x | Running | 1/1 of 4 |  | 90m |  |  | <none>"},
@@ -63,7 +70,8 @@ func TestCronJobRows(t *testing.T) {
 		[]tabletest.Case{
 			{
 				"suspended", `
-spec: {schedule: "0 3 * * *", timeZone: Europe/Berlin, suspend: true, jobTemplate: {spec: {selector: {matchLabels: {a: b}}, template: {spec: {containers: [{name: c, image: i}]}}}}}
+spec: {schedule: "0 3 * * *", timeZone: Europe/Berlin, suspend: true, jobTemplate: {spec: {selector: {matchLabels: {a: b}},` +
+					` template: {spec: {containers: [{name: c, image: i}]}}}}}
 status: {active: [{name: a}, {name: b}], lastScheduleTime: "2026-05-01T12:30:00Z"}`,
 				"x | 0 3 * * * | Europe/Berlin | True | 2 | 60m | 90m | c | i | a=b",
 			},

@@ -16,18 +16,28 @@ func strictFields() (addresses, ranges []struct{ plural, patch, at string }) {
 		{"services", `{"spec":{"clusterIP":"%[1]s","clusterIPs":["%[1]s"]}}`, "spec.clusterIPs[0]"},
 		{"pods", `{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}`, "spec.hostAliases[0].ip"},
 		{"pods", `{"spec":{"dnsConfig":{"nameservers":["%s"]}}}`, "spec.dnsConfig.nameservers[0]"},
-		{"deployments", `{"spec":{"template":{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}}}`, "spec.template.spec.hostAliases[0].ip"},
+		{
+			"deployments", `{"spec":{"template":{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}}}`,
+			"spec.template.spec.hostAliases[0].ip",
+		},
 		{"endpoints", `{"subsets":[{"addresses":[{"ip":"%s"}]}]}`, "subsets[0].addresses[0].ip"},
 		{"endpoints", `{"subsets":[{"notReadyAddresses":[{"ip":"%s"}]}]}`, "subsets[0].notReadyAddresses[0].ip"},
 		{"endpointslices", `{"addressType":"IPv4","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
 		{"endpointslices", `{"addressType":"IPv6","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
 	}
 	ranges = []one{
-		{"networkpolicies", `{"spec":{"ingress":[{"from":[{"ipBlock":{"cidr":"%s"}}]}]}}`, "spec.ingress[0].from[0].ipBlock.cidr"},
-		{"networkpolicies", `{"spec":{"egress":[{"to":[{"ipBlock":{"cidr":"0.0.0.0/0","except":["%s"]}}]}]}}`, "spec.egress[0].to[0].ipBlock.except[0]"},
+		{
+			"networkpolicies", `{"spec":{"ingress":[{"from":[{"ipBlock":{"cidr":"%s"}}]}]}}`,
+			"spec.ingress[0].from[0].ipBlock.cidr",
+		},
+		{
+			"networkpolicies", `{"spec":{"egress":[{"to":[{"ipBlock":{"cidr":"0.0.0.0/0","except":["%s"]}}]}]}}`,
+			"spec.egress[0].to[0].ipBlock.except[0]",
+		},
 		{"services", `{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":[" %s "]}}`, "spec.LoadBalancerSourceRanges[0]"},
 		{
-			"services", `{"spec":{"type":"LoadBalancer"},"metadata":{"annotations":{"service.beta.kubernetes.io/load-balancer-source-ranges":"%s"}}}`,
+			"services",
+			`{"spec":{"type":"LoadBalancer"},"metadata":{"annotations":{"service.beta.kubernetes.io/load-balancer-source-ranges":"%s"}}}`,
 			"metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]",
 		},
 		{"nodes", `{"spec":{"podCIDR":"%[1]s","podCIDRs":["%[1]s"]}}`, "spec.podCIDRs[0]"},
@@ -42,7 +52,8 @@ func TestAddressesThatProgramsReadDifferentlyAreRefused(t *testing.T) {
 		t.Helper()
 		r := byPlural(t, plural)
 		errs, warnings := r.Type.Validate(changed(t, r, fmt.Sprintf(patch, value)), nil)
-		if text := fmt.Sprint(errs.ToAggregate()); !strings.Contains(text, fmt.Sprintf("%s: Invalid value: %q: must not", at, value)) {
+		if text := fmt.Sprint(errs.ToAggregate()); !strings.Contains(text,
+			fmt.Sprintf("%s: Invalid value: %q: must not", at, value)) {
 			t.Errorf("%s %s: %s", plural, value, text)
 		}
 		if len(warnings) > 0 {
@@ -75,16 +86,20 @@ func TestAddressesOfOlderRulesMayStay(t *testing.T) {
 			`{"spec":{"externalIPs":["010.0.0.1","010.0.0.2"]}}`, "spec.externalIPs[1]",
 		},
 		{
-			"services", `{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":["10.0.0.1/8 "]}}`, `{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":["10.0.0.1/8"]}}`,
+			"services", `{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":["10.0.0.1/8 "]}}`,
+			`{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":["10.0.0.1/8"]}}`,
 			`{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":["10.0.0.1/08"]}}`, "spec.LoadBalancerSourceRanges[0]",
 		},
 		{
-			"endpoints", `{"subsets":[{"addresses":[{"ip":"010.0.0.1"}]}]}`, `{"subsets":[{"addresses":[{"ip":"010.0.0.1"}]}],"metadata":{"labels":{"a":"b"}}}`,
+			"endpoints", `{"subsets":[{"addresses":[{"ip":"010.0.0.1"}]}]}`,
+			`{"subsets":[{"addresses":[{"ip":"010.0.0.1"}]}],"metadata":{"labels":{"a":"b"}}}`,
 			`{"subsets":[{"addresses":[{"ip":"010.0.0.1"},{"ip":"10.0.0.2"}]}]}`, "subsets[0].addresses[0].ip",
 		},
 		{
-			"endpointslices", `{"addressType":"IPv6","endpoints":[{"addresses":["2001:DB8::1"]}]}`, `{"addressType":"IPv6","endpoints":[{"addresses":["2001:DB8::1"]}],"ports":[]}`,
-			`{"addressType":"IPv6","endpoints":[{"addresses":["2001:DB8::1"]},{"addresses":["2001:db8::2"]}]}`, "endpoints[0].addresses[0]",
+			"endpointslices", `{"addressType":"IPv6","endpoints":[{"addresses":["2001:DB8::1"]}]}`,
+			`{"addressType":"IPv6","endpoints":[{"addresses":["2001:DB8::1"]}],"ports":[]}`,
+			`{"addressType":"IPv6","endpoints":[{"addresses":["2001:DB8::1"]},{"addresses":["2001:db8::2"]}]}`,
+			"endpoints[0].addresses[0]",
 		},
 	}
 	for _, tt := range tests {
@@ -115,19 +130,23 @@ func hasField(errs field.ErrorList, at string) bool {
 func TestStatusesAreWrittenWhateverTheSpecIs(t *testing.T) {
 	tests := []struct{ plural, spec, status, wrong, at string }{
 		{
-			"pods", `"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}`, `{"podIP":"010.0.0.1","podIPs":[{"ip":"010.0.0.1"}]}`,
+			"pods", `"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}`,
+			`{"podIP":"010.0.0.1","podIPs":[{"ip":"010.0.0.1"}]}`,
 			`{"podIP":"010.0.0.2","podIPs":[{"ip":"010.0.0.2"}]}`, "status.podIPs[0]",
 		},
 		{
-			"services", `"spec":{"externalIPs":["010.0.0.1"]}`, `{"loadBalancer":{"ingress":[{"ip":"010.0.0.1","ipMode":"VIP"}]}}`,
+			"services", `"spec":{"externalIPs":["010.0.0.1"]}`,
+			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.1","ipMode":"VIP"}]}}`,
 			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.2","ipMode":"VIP"}]}}`, "status.loadBalancer.ingress[0].ip",
 		},
 		{
-			"ingresses", `"spec":{"defaultBackend":{"service":{"name":"Not a name"}}}`, `{"loadBalancer":{"ingress":[{"ip":"010.0.0.1"}]}}`,
+			"ingresses", `"spec":{"defaultBackend":{"service":{"name":"Not a name"}}}`,
+			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.1"}]}}`,
 			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.2"}]}}`, "status.loadBalancer.ingress[0].ip",
 		},
 		{
-			"deployments", `"spec":{"template":{"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}}}`, `{"replicas":1}`,
+			"deployments", `"spec":{"template":{"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}}}`,
+			`{"replicas":1}`,
 			`{"replicas":-1}`, "status.replicas",
 		},
 		{"namespaces", `"spec":{}`, `{"phase":"Active"}`, `{"phase":"Terminating"}`, "status.Phase"}, // it is not being deleted

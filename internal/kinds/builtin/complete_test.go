@@ -18,8 +18,17 @@ func TestCompletionsFollowTheStoredObject(t *testing.T) {
 	}{
 		{"another template", "daemonsets", `{}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`, generation, "2"},
 		{"the same template", "daemonsets", `{}`, `{"spec":{"minReadySeconds":5}}`, generation, "1"},
-		{"another type", "services", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Local"}}`, `{"spec":{"type":"ClusterIP","externalTrafficPolicy":"Local"}}`, []string{"spec", "externalTrafficPolicy"}, nil},
-		{"the same phase", "persistentvolumes", `{}`, `{"status":{"lastPhaseTransitionTime":null}}`, []string{"status", "lastPhaseTransitionTime"}, "2026-11-20T10:00:00Z"},
+		{
+			"another type", "services", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Local"}}`,
+			`{"spec":{"type":"ClusterIP","externalTrafficPolicy":"Local"}}`,
+			[]string{"spec", "externalTrafficPolicy"},
+			nil,
+		},
+		{
+			"the same phase", "persistentvolumes", `{}`, `{"status":{"lastPhaseTransitionTime":null}}`,
+			[]string{"status", "lastPhaseTransitionTime"},
+			"2026-11-20T10:00:00Z",
+		},
 		{
 			"a device that is allocated no more", "resourceclaims",
 			`{"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"d","pool":"p","device":"a"}]}},"devices":[{"driver":"d","pool":"p","device":"a"}]}}`,
@@ -27,8 +36,16 @@ func TestCompletionsFollowTheStoredObject(t *testing.T) {
 			[]string{"status", "devices"},
 			nil,
 		},
-		{"a gated field", "resourceslices", `{}`, `{"spec":{"partitionTypeAttribute":"a.b/c"}}`, []string{"spec", "partitionTypeAttribute"}, nil},
-		{"a kubelet without the field", "pods", `{"status":{"observedGeneration":3}}`, `{}`, []string{"status", "observedGeneration"}, int64(3)},
+		{
+			"a gated field", "resourceslices", `{}`, `{"spec":{"partitionTypeAttribute":"a.b/c"}}`,
+			[]string{"spec", "partitionTypeAttribute"},
+			nil,
+		},
+		{
+			"a kubelet without the field", "pods", `{"status":{"observedGeneration":3}}`, `{}`,
+			[]string{"status", "observedGeneration"},
+			int64(3),
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

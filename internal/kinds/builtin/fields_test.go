@@ -17,10 +17,12 @@ import (
 // that no object has a value for (AddFieldLabelConversionFunc of pkg/apis). Kinds that are missing
 // here have the two that need no function: metadata.name and metadata.namespace.
 func TestFieldLabelsAreThoseOfUpstream(t *testing.T) {
-	const event = "involvedObject.apiVersion involvedObject.fieldPath involvedObject.kind involvedObject.name involvedObject.namespace" +
+	const event = "involvedObject.apiVersion involvedObject.fieldPath involvedObject.kind involvedObject.name " +
+		"involvedObject.namespace" +
 		" involvedObject.resourceVersion involvedObject.uid"
 	want := map[string]string{
-		"pods": "metadata.name metadata.namespace spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork" +
+		"pods": "metadata.name metadata.namespace spec.nodeName spec.restartPolicy spec.schedulerName " +
+			"spec.serviceAccountName spec.hostNetwork" +
 			" status.phase status.podIP status.podIPs status.nominatedNodeName spec.host",
 		"nodes":                  "metadata.name spec.unschedulable",
 		"namespaces":             "metadata.name status.phase",
@@ -28,8 +30,9 @@ func TestFieldLabelsAreThoseOfUpstream(t *testing.T) {
 		"secrets":                "metadata.name metadata.namespace type",
 		"services":               "metadata.name metadata.namespace spec.clusterIP spec.type",
 		"events":                 "metadata.name metadata.namespace reason reportingComponent source type " + event,
-		"events.events.k8s.io":   "metadata.name metadata.namespace reason reportingController type " + strings.ReplaceAll(event, "involvedObject", "regarding"),
-		"jobs.batch":             "metadata.name metadata.namespace status.successful",
+		"events.events.k8s.io": "metadata.name metadata.namespace reason reportingController type " + strings.ReplaceAll(event,
+			"involvedObject", "regarding"),
+		"jobs.batch": "metadata.name metadata.namespace status.successful",
 		"certificatesigningrequests.certificates.k8s.io": "metadata.name spec.signerName",
 		"clustertrustbundles.certificates.k8s.io":        "metadata.name spec.signerName",
 		"podcertificaterequests.certificates.k8s.io":     "metadata.name spec.nodeName spec.podName spec.signerName",

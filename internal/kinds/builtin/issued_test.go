@@ -27,11 +27,26 @@ func TestIssuedCertificateMustFitItsRequest(t *testing.T) {
 		want         string // "": accepted
 	}{
 		{name: "as requested", ends: 2 * time.Hour, refresh: time.Hour},
-		{name: "of another key", otherKey: true, ends: 2 * time.Hour, refresh: time.Hour, want: "leaf certificate was not issued to the requested public key"},
-		{name: "from yesterday", begins: -24 * time.Hour, ends: 2 * time.Hour, refresh: time.Hour, want: "must be set to within 5 minutes"},
-		{name: "for minutes", ends: 30 * time.Minute, refresh: 15 * time.Minute, want: "leaf certificate lifetime must be >= 1 hour"},
-		{name: "for days", ends: 48 * time.Hour, refresh: time.Hour, want: "leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)"},
-		{name: "refreshed too late", ends: 2 * time.Hour, refresh: 115 * time.Minute, want: "must be at least 10 minutes before status.notAfter"},
+		{
+			name: "of another key", otherKey: true, ends: 2 * time.Hour, refresh: time.Hour,
+			want: "leaf certificate was not issued to the requested public key",
+		},
+		{
+			name: "from yesterday", begins: -24 * time.Hour, ends: 2 * time.Hour, refresh: time.Hour,
+			want: "must be set to within 5 minutes",
+		},
+		{
+			name: "for minutes", ends: 30 * time.Minute, refresh: 15 * time.Minute,
+			want: "leaf certificate lifetime must be >= 1 hour",
+		},
+		{
+			name: "for days", ends: 48 * time.Hour, refresh: time.Hour,
+			want: "leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)",
+		},
+		{
+			name: "refreshed too late", ends: 2 * time.Hour, refresh: 115 * time.Minute,
+			want: "must be at least 10 minutes before status.notAfter",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -97,12 +97,14 @@ func TestEveryExpectedKindIsServed(t *testing.T) {
 	want := map[string]string{
 		"v1": "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods " +
 			"podtemplates replicationcontrollers resourcequotas secrets serviceaccounts services",
-		"admissionregistration.k8s.io/v1": "mutatingadmissionpolicies mutatingadmissionpolicybindings mutatingwebhookconfigurations " +
+		"admissionregistration.k8s.io/v1": "mutatingadmissionpolicies mutatingadmissionpolicybindings " +
+			"mutatingwebhookconfigurations " +
 			"validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations",
-		"apiextensions.k8s.io/v1":      "customresourcedefinitions",
-		"apps/v1":                      "controllerrevisions daemonsets deployments replicasets statefulsets",
-		"authentication.k8s.io/v1":     "selfsubjectreviews tokenreviews",
-		"authorization.k8s.io/v1":      "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews subjectaccessreviews",
+		"apiextensions.k8s.io/v1":  "customresourcedefinitions",
+		"apps/v1":                  "controllerrevisions daemonsets deployments replicasets statefulsets",
+		"authentication.k8s.io/v1": "selfsubjectreviews tokenreviews",
+		"authorization.k8s.io/v1": "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews " +
+			"subjectaccessreviews",
 		"autoscaling/v1":               "horizontalpodautoscalers",
 		"autoscaling/v2":               "horizontalpodautoscalers",
 		"batch/v1":                     "cronjobs jobs",
@@ -116,8 +118,9 @@ func TestEveryExpectedKindIsServed(t *testing.T) {
 		"rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
 		"resource.k8s.io/v1":           "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices",
 		"scheduling.k8s.io/v1":         "priorityclasses",
-		"storage.k8s.io/v1":            "csidrivers csinodes csistoragecapacities storageclasses volumeattachments volumeattributesclasses",
-		"storagemigration.k8s.io/v1":   "storageversionmigrations",
+		"storage.k8s.io/v1": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments " +
+			"volumeattributesclasses",
+		"storagemigration.k8s.io/v1": "storageversionmigrations",
 	}
 	for _, gv := range slices.Sorted(maps.Keys(want)) {
 		if diff := cmp.Diff(strings.Fields(want[gv]), got[gv]); diff != "" {

@@ -15,12 +15,27 @@ import (
 func TestConditionsOfSigningRequestsStayWhatTheyAre(t *testing.T) {
 	for _, c := range []struct{ name, before, now, want, ofStatus string }{
 		{"no status", "", "Failed=", "status.conditions[0].status: Required value", ""},
-		{"a wrong status", "", "Other=Maybe", `status.conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True", "Unknown"`, ""},
-		{"a decision that is not true", "", "Failed=False", `status.conditions[0].status: Unsupported value: "False": supported values: "True"`, ""},
+		{
+			"a wrong status", "", "Other=Maybe",
+			`status.conditions[0].status: Unsupported value: "Maybe": supported values: "False", "True", "Unknown"`, "",
+		},
+		{
+			"a decision that is not true", "", "Failed=False",
+			`status.conditions[0].status: Unsupported value: "False": supported values: "True"`, "",
+		},
 		{"any status of others", "", "Other=False Another=Unknown", "", ""},
-		{"a failure that is taken back", "Failed=True", "", `status.conditions: Forbidden: updates may not remove a condition of type "Failed"`, ""},
-		{"an approval that is taken back", "Approved=True", "", `status.conditions: Forbidden: updates may not remove a condition of type "Approved"`, ""},
-		{"an approval", "", "Approved=True", "", `status.conditions: Forbidden: updates may not add a condition of type "Approved"`},
+		{
+			"a failure that is taken back", "Failed=True", "",
+			`status.conditions: Forbidden: updates may not remove a condition of type "Failed"`, "",
+		},
+		{
+			"an approval that is taken back", "Approved=True", "",
+			`status.conditions: Forbidden: updates may not remove a condition of type "Approved"`, "",
+		},
+		{
+			"an approval", "", "Approved=True", "",
+			`status.conditions: Forbidden: updates may not add a condition of type "Approved"`,
+		},
 		{"repeated", "", "Other=True Other=True", "status.conditions[1].type: Duplicate value", ""},
 		{"repeated before", "Other=True Other=True", "Other=True Other=False", "", ""},
 		{"without a type", "", "=True", "status.conditions[0].type: Required value", ""},

@@ -43,7 +43,9 @@ func TestPodCertificateRequestRows(t *testing.T) {
 	tabletest.Check(t, tabletest.Of(certificates.Kinds(), "podcertificaterequests.certificates.k8s.io"),
 		"Name | PodName | ServiceAccountName | NodeName | SignerName | State | UnverifiedUserAnnotations", []tabletest.Case{
 			{
-				"denied", `{spec: {podName: p, serviceAccountName: s, nodeName: node-1, signerName: a.b/c}, status: {conditions: [{type: Denied, status: "True"}]}}`,
+				"denied",
+				`{spec: {podName: p, serviceAccountName: s, nodeName: node-1, signerName: a.b/c}, status: {conditions: [{type: ` +
+					`Denied, status: "True"}]}}`,
 				"x | p | s | node-1 | a.b/c | Denied | <none>",
 			},
 		})

@@ -52,7 +52,8 @@ func sameCells(t *testing.T, resource string, body []byte, typed metav1.Object) 
 	if err != nil {
 		return
 	}
-	if diff := cmp.Diff(tabletest.Cells(core.WholeTables()[resource], o), tabletest.Cells(tabletest.Of(core.Kinds(), resource), o)); diff != "" {
+	if diff := cmp.Diff(tabletest.Cells(core.WholeTables()[resource], o),
+		tabletest.Cells(tabletest.Of(core.Kinds(), resource), o)); diff != "" {
 		t.Errorf("%s: cells of a part of %s: %s", resource, stored, diff)
 	}
 }

@@ -121,17 +121,20 @@ func TestPodStatusNamesTheReason(t *testing.T) {
 		},
 		{
 			"one of two completed, and the pod is ready", two,
-			`{phase: Running, conditions: [{type: Ready, status: "True"}], containerStatuses: [{state: {terminated: {reason: Completed}}}, {ready: true, state: {running: {}}}]}`,
+			`{phase: Running, conditions: [{type: Ready, status: "True"}], containerStatuses: [{state: {terminated: {reason: ` +
+				`Completed}}}, {ready: true, state: {running: {}}}]}`,
 			"1/2 | Running | 0",
 		},
 		{
 			"one of two completed, and the pod is not ready", two,
-			`{phase: Running, conditions: [{type: Ready, status: "False"}], containerStatuses: [{state: {terminated: {reason: Completed}}}, {ready: true, state: {running: {}}}]}`,
+			`{phase: Running, conditions: [{type: Ready, status: "False"}], containerStatuses: [{state: {terminated: {reason: ` +
+				`Completed}}}, {ready: true, state: {running: {}}}]}`,
 			"1/2 | NotReady | 0",
 		},
 		{
 			"one completed, the other failed", two,
-			`{phase: Failed, containerStatuses: [{state: {terminated: {reason: Completed}}}, {state: {terminated: {exitCode: 1, reason: Error}}}]}`,
+			`{phase: Failed, containerStatuses: [{state: {terminated: {reason: Completed}}}, {state: {terminated: {exitCode: 1,` +
+				` reason: Error}}}]}`,
 			"0/2 | Error | 0",
 		},
 	})
@@ -171,7 +174,8 @@ func TestPodRestarts(t *testing.T) {
 		},
 		{
 			"crash loop", spec,
-			`{phase: Running, containerStatuses: [{restartCount: 12, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {finishedAt: "2026-05-01T13:25:00Z"}}}]}`,
+			`{phase: Running, containerStatuses: [{restartCount: 12, state: {waiting: {reason: CrashLoopBackOff}}, lastState: ` +
+				`{terminated: {finishedAt: "2026-05-01T13:25:00Z"}}}]}`,
 			"0/2 | CrashLoopBackOff | 12 (5m ago)",
 		},
 	})
@@ -218,22 +222,26 @@ func TestPodShowsInitContainersUntilAllAreDone(t *testing.T) {
 		},
 		{
 			"crash loop, and its restarts", spec,
-			`{phase: Pending, initContainerStatuses: [{name: i, restartCount: 6, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {finishedAt: "2026-05-01T13:00:00Z"}}}], containerStatuses: [{restartCount: 2}]}`,
+			`{phase: Pending, initContainerStatuses: [{name: i, restartCount: 6, state: {waiting: {reason: CrashLoopBackOff}}, ` +
+				`lastState: {terminated: {finishedAt: "2026-05-01T13:00:00Z"}}}], containerStatuses: [{restartCount: 2}]}`,
 			"0/1 | Init:CrashLoopBackOff | 6 (30m ago)",
 		},
 		{
 			"done, and the restarts of the others", spec,
-			`{phase: Running, initContainerStatuses: [{name: i, restartCount: 5, state: {terminated: {}}}, {name: j, state: {terminated: {}}}], containerStatuses: [{restartCount: 2, ready: true, state: {running: {}}}]}`,
+			`{phase: Running, initContainerStatuses: [{name: i, restartCount: 5, state: {terminated: {}}}, {name: j, state: ` +
+				`{terminated: {}}}], containerStatuses: [{restartCount: 2, ready: true, state: {running: {}}}]}`,
 			"1/1 | Running | 2",
 		},
 		{
 			"init container runs again in an initialized pod", spec,
-			`{phase: Running, conditions: [{type: Initialized, status: "True"}], initContainerStatuses: [{name: i, state: {running: {}}}], containerStatuses: [{state: {terminated: {exitCode: 1, reason: Error}}}]}`,
+			`{phase: Running, conditions: [{type: Initialized, status: "True"}], initContainerStatuses: [{name: i, state: ` +
+				`{running: {}}}], containerStatuses: [{state: {terminated: {exitCode: 1, reason: Error}}}]}`,
 			"0/1 | Error | 0",
 		},
 		{
 			"pod says that it is not initialized", spec,
-			`{phase: Pending, conditions: [{type: Initialized, status: "False"}], initContainerStatuses: [{name: i, state: {running: {}}}], containerStatuses: [{state: {terminated: {exitCode: 1, reason: Error}}}]}`,
+			`{phase: Pending, conditions: [{type: Initialized, status: "False"}], initContainerStatuses: [{name: i, state: ` +
+				`{running: {}}}], containerStatuses: [{state: {terminated: {exitCode: 1, reason: Error}}}]}`,
 			"0/1 | Init:0/2 | 0",
 		},
 	})
@@ -241,18 +249,21 @@ func TestPodShowsInitContainersUntilAllAreDone(t *testing.T) {
 
 func TestPodCountsSidecarsAsContainers(t *testing.T) {
 	const spec = `{initContainers: [{name: i}, {name: s, restartPolicy: Always}], containers: [{name: a}]}`
-	const done, runs = `{name: i, restartCount: 2, state: {terminated: {}}}`, `containerStatuses: [{restartCount: 1, ready: true, state: {running: {}}}]`
+	const done, runs = `{name: i, restartCount: 2, state: {terminated: {}}}`,
+		`containerStatuses: [{restartCount: 1, ready: true, state: {running: {}}}]`
 	checkPods(t, []podCase{
 		{
 			"ready",
 			spec,
-			`{phase: Running, initContainerStatuses: [` + done + `, {name: s, restartCount: 3, ready: true, started: true, state: {running: {}}}], ` + runs + `}`,
+			`{phase: Running, initContainerStatuses: [` + done +
+				`, {name: s, restartCount: 3, ready: true, started: true, state: {running: {}}}], ` + runs + `}`,
 			"2/2 | Running | 4",
 		},
 		{
 			"not ready",
 			spec,
-			`{phase: Running, initContainerStatuses: [` + done + `, {name: s, started: true, state: {running: {}}}], ` + runs + `}`,
+			`{phase: Running, initContainerStatuses: [` + done + `, {name: s, started: true, state: {running: {}}}], ` + runs +
+				`}`,
 			"1/2 | Running | 1",
 		},
 		{
@@ -264,12 +275,15 @@ func TestPodCountsSidecarsAsContainers(t *testing.T) {
 		{
 			"failed after its start",
 			spec,
-			`{phase: Running, initContainerStatuses: [` + done + `, {name: s, started: true, state: {terminated: {exitCode: 1}}}], ` + runs + `}`,
+			`{phase: Running, initContainerStatuses: [` + done +
+				`, {name: s, started: true, state: {terminated: {exitCode: 1}}}], ` + runs + `}`,
 			"1/2 | Running | 1",
 		},
 		{
 			"restarted", spec,
-			`{phase: Running, initContainerStatuses: [` + done + `, {name: s, restartCount: 1, started: true, lastState: {terminated: {finishedAt: "2026-05-01T13:00:00Z"}}}], ` + runs + `}`,
+			`{phase: Running, initContainerStatuses: [` + done +
+				`, {name: s, restartCount: 1, started: true, lastState: {terminated: {finishedAt: "2026-05-01T13:00:00Z"}}}], ` +
+				runs + `}`,
 			"1/2 | Running | 2 (30m ago)",
 		},
 		{
@@ -283,9 +297,10 @@ func TestPodCountsSidecarsAsContainers(t *testing.T) {
 
 func TestPodThatEndedHasTheConditionCompleted(t *testing.T) {
 	for phase, want := range map[string]string{
-		"Running":   "null",
-		"Succeeded": `[{"type":"Completed","status":"True","reason":"Succeeded","message":"The pod has completed successfully."}]`,
-		"Failed":    `[{"type":"Completed","status":"True","reason":"Failed","message":"The pod failed."}]`,
+		"Running": "null",
+		"Succeeded": `[{"type":"Completed","status":"True","reason":"Succeeded","message":"The pod has ` +
+			`completed successfully."}]`,
+		"Failed": `[{"type":"Completed","status":"True","reason":"Failed","message":"The pod failed."}]`,
 	} {
 		got, err := json.Marshal(
 			tabletest.Of(core.Kinds(), "pods").RowConditions(tabletest.Parse(t, `{status: {phase: `+phase+`}}`)),
@@ -303,7 +318,9 @@ func TestReplicationControllerRows(t *testing.T) {
 		"Name | Desired | Current | Ready | Age | Containers* | Images* | Selector*",
 		[]tabletest.Case{
 			{
-				"running", `{spec: {replicas: 3, selector: {b: "2", a: "1"}, template: {spec: {containers: [{name: web, image: "web:1"}]}}}, status: {replicas: 2, readyReplicas: 1}}`,
+				"running",
+				`{spec: {replicas: 3, selector: {b: "2", a: "1"}, template: {spec: {containers: [{name: web, image: ` +
+					`"web:1"}]}}}, status: {replicas: 2, readyReplicas: 1}}`,
 				"x | 3 | 2 | 1 | 90m | web | web:1 | a=1,b=2",
 			},
 			{"no template", `spec: {replicas: 1}`, "x | 1 | 0 | 0 | 90m |  |  | <none>"},

@@ -14,7 +14,9 @@ func TestServiceRows(t *testing.T) {
 		"Name | Type | Cluster-IP | External-IP | Port(s) | Age | Selector*",
 		[]tabletest.Case{
 			{
-				"cluster IP", `spec: {type: ClusterIP, clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1, "fd00::1"], ports: [{port: 80, protocol: TCP}, {port: 53, protocol: UDP}], selector: {b: "2", a: "1"}}`,
+				"cluster IP",
+				`spec: {type: ClusterIP, clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1, "fd00::1"], ports: [{port: 80, protocol: ` +
+					`TCP}, {port: 53, protocol: UDP}], selector: {b: "2", a: "1"}}`,
 				"x | ClusterIP | 10.0.0.1 | <none> | 80/TCP,53/UDP | 90m | a=1,b=2",
 			},
 			{"headless", `spec: {type: ClusterIP, clusterIPs: [None]}`, "x | ClusterIP | None | <none> | <none> | 90m | <none>"},
@@ -36,7 +38,8 @@ func TestServiceRows(t *testing.T) {
 			{
 				"load balancer", `
 spec: {type: LoadBalancer, externalIPs: [192.0.2.1]}
-status: {loadBalancer: {ingress: [{hostname: lb.example.org}, {ip: 198.51.100.9, hostname: a.example.org}, {ip: 198.51.100.10}, {ip: 198.51.100.9}, {}]}}`,
+status: {loadBalancer: {ingress: [{hostname: lb.example.org}, {ip: 198.51.100.9, hostname: a.example.org}, {ip: 198.51.100.10},` +
+					` {ip: 198.51.100.9}, {}]}}`,
 				"x | LoadBalancer | <none> | 198.51.100.10,198.51.100.9,lb.example.org,192.0.2.1 | <none> | 90m | <none>",
 			},
 			{

@@ -104,15 +104,20 @@ func TestNodeRows(t *testing.T) {
 		[]tabletest.Case{
 			{
 				"ready", `
-metadata: {labels: {node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: "", node-role.kubernetes.io/: "", kubernetes.io/role: worker}}
+metadata: {labels: {node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: "",` +
+					` node-role.kubernetes.io/: "", kubernetes.io/role: worker}}
 status:
   conditions: [{type: MemoryPressure, status: "False"}, {type: Ready, status: "True"}]
-  addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.0.0.2}, {type: ExternalIP, address: 198.51.100.1}]
-  nodeInfo: {kubeletVersion: v1.37.2, osImage: Example OS, kernelVersion: 6.12.0, containerRuntimeVersion: "containerd://2.1.0", architecture: arm64}`,
-				"x | Ready | control-plane,worker | 90m | v1.37.2 | 10.0.0.1 | 198.51.100.1 | Example OS | 6.12.0 (arm64) | containerd://2.1.0",
+  addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.0.0.2}, {type: ExternalIP,` +
+					` address: 198.51.100.1}]
+  nodeInfo: {kubeletVersion: v1.37.2, osImage: Example OS, kernelVersion: 6.12.0,` +
+					` containerRuntimeVersion: "containerd://2.1.0", architecture: arm64}`,
+				"x | Ready | control-plane,worker | 90m | v1.37.2 | 10.0.0.1 | 198.51.100.1 | Example OS | 6.12.0 (arm64) " +
+					"| containerd://2.1.0",
 			},
 			{
-				"unreachable and cordoned", `{spec: {unschedulable: true}, status: {conditions: [{type: Ready, status: Unknown}]}}`,
+				"unreachable and cordoned",
+				`{spec: {unschedulable: true}, status: {conditions: [{type: Ready, status: Unknown}]}}`,
 				"x | NotReady,SchedulingDisabled | <none> | 90m |  | <none> | <none> | <unknown> | <unknown> | <unknown>",
 			},
 			{"new", ``, "x | Unknown | <none> | 90m |  | <none> | <none> | <unknown> | <unknown> | <unknown>"},

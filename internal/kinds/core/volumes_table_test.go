@@ -8,7 +8,8 @@ import (
 )
 
 func TestPersistentVolumeRows(t *testing.T) {
-	const columns = "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass | VolumeAttributesClass | Reason | Age | VolumeMode*"
+	const columns = "Name | Capacity | Access Modes | Reclaim Policy | Status | Claim | StorageClass | VolumeAttributesClass | " +
+		"Reason | Age | VolumeMode*"
 	tabletest.Check(t, tabletest.Of(core.Kinds(), "persistentvolumes"), columns, []tabletest.Case{
 		{
 			"bound", `
@@ -34,7 +35,8 @@ status: {phase: Bound}`,
 			"x | 0 |  |  | Terminating |  |  | <unset> |  | 90m | <unset>",
 		},
 		{
-			"class of the annotation", `{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}, spec: {storageClassName: fast}}`,
+			"class of the annotation",
+			`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}, spec: {storageClassName: fast}}`,
 			"x | 0 |  |  |  |  | slow | <unset> |  | 90m | <unset>",
 		},
 	})
@@ -45,7 +47,8 @@ func TestPersistentVolumeClaimRows(t *testing.T) {
 	tabletest.Check(t, tabletest.Of(core.Kinds(), "persistentvolumeclaims"), columns, []tabletest.Case{
 		{
 			"bound", `
-spec: {volumeName: pv, storageClassName: fast, volumeAttributesClassName: gold, volumeMode: Filesystem, accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
+spec: {volumeName: pv, storageClassName: fast, volumeAttributesClassName: gold, volumeMode: Filesystem,` +
+				` accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}}
 status: {phase: Bound, accessModes: [ReadWriteOncePod, ReadWriteOnce], capacity: {storage: 2Gi}}`,
 			"x | Bound | pv | 2Gi | RWO,RWOP | fast | gold | 90m | Filesystem",
 		},
@@ -60,7 +63,8 @@ status: {phase: Bound, accessModes: [ReadWriteOncePod, ReadWriteOnce], capacity:
 			"x | Terminating | pv | 0 |  |  | <unset> | 90m | <unset>",
 		},
 		{
-			"class of the annotation", `{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}, spec: {storageClassName: fast}}`,
+			"class of the annotation",
+			`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}, spec: {storageClassName: fast}}`,
 			"x |  |  |  |  | slow | <unset> | 90m | <unset>",
 		},
 	})

@@ -55,8 +55,10 @@ func TestOnlyUnusualAddressesAreWarnedAbout(t *testing.T) {
 		LoadBalancerSourceRanges: []string{"10.0.0.0/8", "2001:db8::/32", "2001:DB8::/32", "10.0.0.1/8", " 10.0.0.0/8"},
 	}}
 	want := []string{
-		`spec.loadBalancerSourceRanges[2]: IPv6 CIDR value "2001:DB8::/32" should be in RFC 5952 canonical format ("2001:db8::/32")`,
-		`spec.loadBalancerSourceRanges[3]: CIDR value "10.0.0.1/8" is ambiguous in this context (should be "10.0.0.0/8" or "10.0.0.1/32"?)`,
+		`spec.loadBalancerSourceRanges[2]: IPv6 CIDR value "2001:DB8::/32" should be in RFC 5952 canonical ` +
+			`format ("2001:db8::/32")`,
+		`spec.loadBalancerSourceRanges[3]: CIDR value "10.0.0.1/8" is ambiguous in this context (should be ` +
+			`"10.0.0.0/8" or "10.0.0.1/32"?)`,
 	}
 	if diff := cmp.Diff(want, warnService(o, nil)); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

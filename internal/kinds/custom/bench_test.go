@@ -10,7 +10,9 @@ import (
 
 func BenchmarkDecodeCustom(b *testing.B) {
 	foo := resources(b, "foos")["v1"]
-	body := []byte(`{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"deploymentName":"d","note":"` + strings.Repeat("n", 900) + `"}}`)
+	body := []byte(
+		`{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"x","labels":{"a":"b"}},` +
+			`"spec":{"deploymentName":"d","note":"` + strings.Repeat("n", 900) + `"}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		u, _, err := foo.Type.Decode(body, kinds.FieldsWarn)

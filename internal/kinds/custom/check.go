@@ -39,7 +39,10 @@ func (t *customType) compileChecks() (*checks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of %s: %w", t.resource.GVK(), err)
 	}
-	c := &checks{shape: s, openAPI: openAPI, plain: plainOf(s.structural), rules: cel.NewValidator(s.structural, true, celconfig.PerCallLimit)}
+	c := &checks{
+		shape: s, openAPI: openAPI, plain: plainOf(s.structural),
+		rules: cel.NewValidator(s.structural, true, celconfig.PerCallLimit),
+	}
 	if status, has := s.props.Properties["status"]; has {
 		if c.status, _, err = validation.NewSchemaValidator(&status); err != nil {
 			return nil, fmt.Errorf("compile the schema of the status of %s: %w", t.resource.GVK(), err)
@@ -116,7 +119,8 @@ func (t *customType) ValidateStatus(u, old *unstructured.Unstructured) (field.Er
 		}
 	}
 	errs = append(errs, checkScale(u.Object, t.resource.Scale)...)
-	if lists := listtype.ValidateListSetsAndMaps(nil, c.structural, u.Object); len(lists) > 0 && len(listtype.ValidateListSetsAndMaps(nil, c.structural, old.Object)) == 0 {
+	if lists := listtype.ValidateListSetsAndMaps(nil, c.structural,
+		u.Object); len(lists) > 0 && len(listtype.ValidateListSetsAndMaps(nil, c.structural, old.Object)) == 0 {
 		errs = append(errs, lists...)
 	}
 	return c.checkRules(u, old, errs)
@@ -137,7 +141,8 @@ func (t *customType) checkSchema(c *checks, u, old *unstructured.Unstructured) f
 	if old == nil {
 		errs = validation.ValidateCustomResource(nil, u.Object, c.openAPI)
 	} else {
-		errs = validation.ValidateCustomResourceUpdate(nil, u.Object, old.Object, c.openAPI, validation.WithRatcheting(c.pair(u, old)))
+		errs = validation.ValidateCustomResourceUpdate(nil, u.Object, old.Object, c.openAPI,
+			validation.WithRatcheting(c.pair(u, old)))
 	}
 	errs = append(errs, checkScale(u.Object, t.resource.Scale)...)
 	errs = append(errs, objectmeta.Validate(unhurried{}, nil, u.Object, c.structural, false)...)
@@ -161,7 +166,8 @@ func (c *checks) checkRules(u, old *unstructured.Unstructured, errs field.ErrorL
 	}
 	if slices.ContainsFunc(errs, blocksRules) {
 		return append(errs, field.Invalid(nil, nil,
-			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")), nil
+			"some validation rules were not checked because the object was invalid; correct the existing errors to "+
+				"complete validation")), nil
 	}
 	var options []cel.Option
 	if old != nil {
@@ -177,7 +183,8 @@ func (c *checks) checkRules(u, old *unstructured.Unstructured, errs field.ErrorL
 // object's shape.
 func blocksRules(err *field.Error) bool {
 	return slices.Contains([]field.ErrorType{
-		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany,
+		field.ErrorTypeTypeInvalid,
 	}, err.Type)
 }
 

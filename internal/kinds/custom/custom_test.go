@@ -83,7 +83,8 @@ func TestDefinitionBecomesAResourcePerVersion(t *testing.T) {
 		t.Fatalf("got %d versions, want 2", len(foos))
 	}
 	v1 := foos["v1"]
-	if v1.Kind != "Foo" || v1.ListKind != "FooList" || v1.Singular != "foo" || !v1.Namespaced || !v1.Custom || v1.StorageVersion != "v1" {
+	if v1.Kind != "Foo" || v1.ListKind != "FooList" || v1.Singular != "foo" || !v1.Namespaced || !v1.Custom ||
+		v1.StorageVersion != "v1" {
 		t.Errorf("got %+v", v1)
 	}
 	if !v1.HasStatus || foos["v1alpha1"].HasStatus {
@@ -96,10 +97,12 @@ func TestDefinitionBecomesAResourcePerVersion(t *testing.T) {
 	if diff := cmp.Diff(want, v1.Scale); diff != "" {
 		t.Errorf("scale (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]wire.FieldPath{{Label: "spec.deploymentName", Path: []string{"spec", "deploymentName"}}}, v1.Fields); diff != "" {
+	if diff := cmp.Diff([]wire.FieldPath{{Label: "spec.deploymentName", Path: []string{"spec", "deploymentName"}}},
+		v1.Fields); diff != "" {
 		t.Errorf("selectable fields (-want +got):\n%s", diff)
 	}
-	if got := foos["v1alpha1"].Deprecation; got != "samplecontroller.k8s.io/v1alpha1 Foo is deprecated; use samplecontroller.k8s.io/v1 Foo" {
+	if got := foos["v1alpha1"].Deprecation; got !=
+		"samplecontroller.k8s.io/v1alpha1 Foo is deprecated; use samplecontroller.k8s.io/v1 Foo" {
 		t.Errorf("got deprecation %q", got)
 	}
 	if bundle := resources(t, "bundles")["v1beta1"]; bundle.Namespaced {
@@ -147,15 +150,39 @@ func TestBodiesAreDecodedAsCustomResources(t *testing.T) {
 		code       int32
 		want       string
 	}{
-		{"empty", ``, 400, `the object provided is unrecognized (must be of type Foo): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)`},
+		{
+			"empty", ``, 400,
+			`the object provided is unrecognized (must be of type Foo): couldn't get version/kind; json parse error: ` +
+				`unexpected end of JSON input (<empty>)`,
+		},
 		{"a list", `[]`, 400, `json parse error: json: cannot unmarshal array`},
-		{"no kind", `{}`, 400, `the object provided is unrecognized (must be of type Foo): Object 'Kind' is missing in '{}' ({})`},
+		{
+			"no kind", `{}`, 400,
+			`the object provided is unrecognized (must be of type Foo): Object 'Kind' is missing in '{}' ({})`,
+		},
 		{"null", `null`, 400, `Object 'Kind' is missing`},
-		{"kind of another type", `{"kind":{}}`, 400, `couldn't get version/kind; json parse error: json: cannot unmarshal object`},
-		{"another kind", `{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Bar","metadata":{"name":"f1"}}`, 422, `Bar.samplecontroller.k8s.io "f1" is invalid: kind: Invalid value: "Bar": must be Foo`},
-		{"another version", `{"apiVersion":"samplecontroller.k8s.io/v2","kind":"Foo"}`, 400, `the API version in the data (samplecontroller.k8s.io/v2) does not match the expected API version (samplecontroller.k8s.io/v1)`},
-		{"labels as a number", head + `"metadata":{"labels":3}}`, 400, `Foo in version "v1" cannot be handled as a Foo: json: cannot unmarshal number`},
-		{"strict", head + `"spec":{"zz":1,"a":1,"a":2},"metadata":{"nope":1}}`, 400, `strict decoding error: duplicate field "spec.a", unknown field "metadata.nope", unknown field "spec.a", unknown field "spec.zz"`},
+		{
+			"kind of another type", `{"kind":{}}`, 400,
+			`couldn't get version/kind; json parse error: json: cannot unmarshal object`,
+		},
+		{
+			"another kind", `{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Bar","metadata":{"name":"f1"}}`, 422,
+			`Bar.samplecontroller.k8s.io "f1" is invalid: kind: Invalid value: "Bar": must be Foo`,
+		},
+		{
+			"another version", `{"apiVersion":"samplecontroller.k8s.io/v2","kind":"Foo"}`, 400,
+			`the API version in the data (samplecontroller.k8s.io/v2) does not match the expected API version ` +
+				`(samplecontroller.k8s.io/v1)`,
+		},
+		{
+			"labels as a number", head + `"metadata":{"labels":3}}`, 400,
+			`Foo in version "v1" cannot be handled as a Foo: json: cannot unmarshal number`,
+		},
+		{
+			"strict", head + `"spec":{"zz":1,"a":1,"a":2},"metadata":{"nope":1}}`, 400,
+			`strict decoding error: duplicate field "spec.a", unknown field "metadata.nope", unknown field "spec.a", ` +
+				`unknown field "spec.zz"`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,7 +201,8 @@ func TestBodiesAreDecodedAsCustomResources(t *testing.T) {
 // decoded decodes and defaults a body as a write does.
 func decoded(tb testing.TB, r *kinds.Resource, rest string) *unstructured.Unstructured {
 	tb.Helper()
-	body := `{"apiVersion":"` + r.APIVersion() + `","kind":"` + r.Kind + `","metadata":{"name":"x","creationTimestamp":null}` + rest + `}`
+	body := `{"apiVersion":"` + r.APIVersion() + `","kind":"` + r.Kind + `","metadata":{"name":"x","creationTimestamp":null}` +
+		rest + `}`
 	u, _, err := r.Type.Decode([]byte(body), kinds.FieldsWarn)
 	if err != nil {
 		tb.Fatal(err)
@@ -187,7 +215,8 @@ func decoded(tb testing.TB, r *kinds.Resource, rest string) *unstructured.Unstru
 
 func TestUnknownFieldsArePrunedWithAWarning(t *testing.T) {
 	foo := resources(t, "foos")["v1"]
-	body := `{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"x"},"spec":{"deploymentName":"d","zz":1,"note":null,"tier":null}}`
+	body := `{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"x"},"spec":{"deploymentName":"d",` +
+		`"zz":1,"note":null,"tier":null}}`
 	u, warnings, err := foo.Type.Decode([]byte(body), kinds.FieldsWarn)
 	if err != nil {
 		t.Fatal(err)
@@ -236,10 +265,19 @@ func TestObjectsThatBreakTheSchemaAreInvalid(t *testing.T) {
 		want     string
 	}{
 		{foo, `,"spec":{}`, `spec.deploymentName: Required value`},
-		{foo, `,"spec":{"deploymentName":1}`, `spec.deploymentName: Invalid value: "integer": spec.deploymentName in body must be of type string: "integer"`},
-		{foo, `,"spec":{"deploymentName":"d","replicas":11}`, `spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10`},
+		{
+			foo, `,"spec":{"deploymentName":1}`,
+			`spec.deploymentName: Invalid value: "integer": spec.deploymentName in body must be of type string: "integer"`,
+		},
+		{
+			foo, `,"spec":{"deploymentName":"d","replicas":11}`,
+			`spec.replicas: Invalid value: 11: spec.replicas in body should be less than or equal to 10`,
+		},
 		{foo, `,"spec":{"deploymentName":"d","tier":"x"}`, `spec.tier: Unsupported value: "x": supported values: "web", "db"`},
-		{foo, `,"status":{"availableReplicas":-1}`, `status.availableReplicas: Invalid value: -1: should be a non-negative integer`},
+		{
+			foo, `,"status":{"availableReplicas":-1}`,
+			`status.availableReplicas: Invalid value: -1: should be a non-negative integer`,
+		},
 		{cert, ``, `spec: Required value`},
 		{cert, `,"spec":{` + valid + `,"renewBefore":3000}`, `spec: Invalid value: renewBefore must be less than durationHours`},
 		{cert, `,"spec":{` + valid + `,"dnsNames":["a","a"]}`, `spec.dnsNames[1]: Duplicate value: "a"`},
@@ -256,7 +294,8 @@ func TestObjectsThatBreakTheSchemaAreInvalid(t *testing.T) {
 	}
 	u := decoded(t, foo, `,"spec":{"deploymentName":"d"}`)
 	u.SetName("Upper")
-	if errs, _ := foo.Type.Validate(u, nil); !strings.Contains(fmt.Sprint(errs.ToAggregate()), `metadata.name: Invalid value: "Upper"`) {
+	if errs, _ := foo.Type.Validate(u, nil); !strings.Contains(fmt.Sprint(errs.ToAggregate()),
+		`metadata.name: Invalid value: "Upper"`) {
 		t.Errorf("got %v, want an error of the name", errs)
 	}
 }
@@ -268,7 +307,8 @@ func TestValidationRulesGetTheOldObject(t *testing.T) {
 		t.Fatalf("creation: got %v", errs.ToAggregate())
 	}
 	after := decoded(t, cert, `,"spec":{"issuerRef":{"name":"ca"},"secretName":"other"}`)
-	if errs, _ := cert.Type.Validate(after, before); !strings.Contains(fmt.Sprint(errs.ToAggregate()), "secretName is immutable") {
+	if errs, _ := cert.Type.Validate(after, before); !strings.Contains(fmt.Sprint(errs.ToAggregate()),
+		"secretName is immutable") {
 		t.Errorf("update: got %v, want secretName is immutable", errs)
 	}
 }
@@ -339,12 +379,14 @@ func TestPrinterColumns(t *testing.T) {
 		}
 		return kinds.Shown(cert.Row(o), now())
 	}
-	full := row(`{"apiVersion":"certs.example.com/v1","kind":"Certificate","metadata":{"name":"c","namespace":"n","resourceVersion":"7","creationTimestamp":"2026-11-20T09:00:00Z"},
+	full := row(
+		`{"apiVersion":"certs.example.com/v1","kind":"Certificate","metadata":{"name":"c","namespace":"n","resourceVersion":"7","creationTimestamp":"2026-11-20T09:00:00Z"},
 		"spec":{"secretName":"s","isCA":true,"share":2},"status":{"revision":3.0,"notAfter":"soon","conditions":[{"type":"Other","status":"False"},{"type":"Ready","status":"True"}]}}`)
 	if diff := cmp.Diff([]any{"c", "True", "s", int64(3), true, "<invalid>", 2.0, "60m"}, full); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)
 	}
-	empty := row(`{"apiVersion":"certs.example.com/v1","kind":"Certificate","metadata":{"name":"c","namespace":"n","resourceVersion":"7"},"spec":{"isCA":"no"}}`)
+	empty := row(
+		`{"apiVersion":"certs.example.com/v1","kind":"Certificate","metadata":{"name":"c","namespace":"n","resourceVersion":"7"},"spec":{"isCA":"no"}}`)
 	if diff := cmp.Diff([]any{"c", nil, nil, nil, nil, nil, nil, nil}, empty); diff != "" {
 		t.Errorf("row without values (-want +got):\n%s", diff)
 	}

@@ -57,7 +57,8 @@ const defaultWebhookPort = 443
 
 // defaultPort fills in the port of the service that converts the objects.
 func defaultPort(spec map[string]any) {
-	if service, found, err := unstructured.NestedFieldNoCopy(spec, "conversion", "webhook", "clientConfig", "service"); found && err == nil {
+	if service, found, err := unstructured.NestedFieldNoCopy(spec, "conversion", "webhook", "clientConfig",
+		"service"); found && err == nil {
 		if service, is := service.(map[string]any); is && service["port"] == nil {
 			service["port"] = int64(defaultWebhookPort)
 		}
@@ -97,7 +98,8 @@ func CheckDefinition(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorL
 func CheckDefinitionUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	if equality.Semantic.DeepEqual(crd.Spec, old.Spec) {
 		status := &apiextensions.CustomResourceDefinitionStatus{}
-		if err := apiextensionsv1.Convert_v1_CustomResourceDefinitionStatus_To_apiextensions_CustomResourceDefinitionStatus(&crd.Status, status, nil); err != nil {
+		if err := apiextensionsv1.Convert_v1_CustomResourceDefinitionStatus_To_apiextensions_CustomResourceDefinitionStatus(
+			&crd.Status, status, nil); err != nil {
 			return field.ErrorList{field.Invalid(field.NewPath("status"), nil, err.Error())}
 		}
 		return validation.ValidateCustomResourceDefinitionStatus(status, field.NewPath("status"))
@@ -133,7 +135,8 @@ func internalForm(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions
 		return nil, field.ErrorList{field.TooMany(field.NewPath("spec", "versions"), n, maxVersions)}
 	}
 	internal := &apiextensions.CustomResourceDefinition{}
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal,
+		nil); err != nil {
 		return nil, field.ErrorList{field.Invalid(field.NewPath("spec"), nil, err.Error())}
 	}
 	return internal, nil

@@ -41,14 +41,17 @@ func Establish(u *unstructured.Unstructured, catalog *kinds.Catalog, now time.Ti
 	if !isTrue(crd, apiextensionsv1.Established) {
 		established := apiextensionsv1.CustomResourceDefinitionCondition{
 			Type: apiextensionsv1.Established, LastTransitionTime: metav1.NewTime(now),
-			Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
+			Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted",
+			Message: "the initial names have been accepted",
 		}
 		switch {
 		case accepted.Status != apiextensionsv1.ConditionTrue:
-			established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted", "not all names are accepted"
+			established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted",
+				"not all names are accepted"
 		case !usableBundle(crd.Spec.Conversion):
 			// apiextensions pkg/controller/establish.
-			established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid"
+			established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "InvalidCABundle",
+				"The conversion webhook CABundle is invalid"
 		}
 		setCondition(crd, established)
 	}
@@ -72,7 +75,8 @@ func approve(crd *apiextensionsv1.CustomResourceDefinition, annotations map[stri
 	}
 	state, why := apihelpers.GetAPIApprovalState(annotations)
 	condition := apiextensionsv1.CustomResourceDefinitionCondition{
-		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse, LastTransitionTime: at, Message: why,
+		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse,
+		LastTransitionTime: at, Message: why,
 	}
 	switch state {
 	case apihelpers.APIApprovalInvalid:
@@ -96,7 +100,8 @@ func Terminate(u *unstructured.Unstructured, at metav1.Time) error {
 	}
 	setCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at,
-		Reason: "InstanceDeletionPending", Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+		Reason:  "InstanceDeletionPending",
+		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
 	})
 	return setStatus(u, crd)
 }
@@ -153,7 +158,9 @@ func taken(crd *apiextensionsv1.CustomResourceDefinition, catalog *kinds.Catalog
 
 // acceptNames accepts the requested names that are free, and returns the
 // condition NamesAccepted. A name that was accepted before stays accepted.
-func acceptNames(crd *apiextensionsv1.CustomResourceDefinition, used usedNames) apiextensionsv1.CustomResourceDefinitionCondition {
+func acceptNames(crd *apiextensionsv1.CustomResourceDefinition,
+	used usedNames,
+) apiextensionsv1.CustomResourceDefinitionCondition {
 	condition := apiextensionsv1.CustomResourceDefinitionCondition{
 		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue,
 		Reason: "NoConflicts", Message: "no conflicts found",

@@ -26,15 +26,23 @@ func TestEstablishFillsInTheStatus(t *testing.T) {
 	at := metav1.NewTime(now())
 	want := apiextensionsv1.CustomResourceDefinitionStatus{
 		AcceptedNames: apiextensionsv1.CustomResourceDefinitionNames{
-			Plural: "foos", Singular: "foo", Kind: "Foo", ListKind: "FooList", ShortNames: []string{"fo"}, Categories: []string{"all"},
+			Plural: "foos", Singular: "foo", Kind: "Foo", ListKind: "FooList", ShortNames: []string{"fo"},
+			Categories: []string{"all"},
 		},
 		StoredVersions: []string{"v1"},
 		Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
-			{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at, Reason: "NoConflicts", Message: "no conflicts found"},
-			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
 			{
-				Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse, LastTransitionTime: at,
-				Reason: "UnapprovedAnnotation", Message: `not approved: "unapproved, experimental-only; sample"`,
+				Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at,
+				Reason: "NoConflicts", Message: "no conflicts found",
+			},
+			{
+				Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at,
+				Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
+			},
+			{
+				Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse,
+				LastTransitionTime: at,
+				Reason:             "UnapprovedAnnotation", Message: `not approved: "unapproved, experimental-only; sample"`,
 			},
 		},
 	}
@@ -74,16 +82,20 @@ func TestNewStorageVersionIsAddedToStoredVersions(t *testing.T) {
 
 func TestNamesInUseAreNotAccepted(t *testing.T) {
 	const group = "samplecontroller.k8s.io"
-	other := &kinds.Resource{Group: group, Version: "v1", StorageVersion: "v1", Plural: "others", Singular: "fo", Kind: "Foo", ListKind: "OtherList"}
+	other := &kinds.Resource{
+		Group: group, Version: "v1", StorageVersion: "v1", Plural: "others", Singular: "fo", Kind: "Foo", ListKind: "OtherList",
+	}
 	u := definition(t, "foos", kinds.NewCatalog(other))
 	got := status(t, u)
 	if got.AcceptedNames.Plural != "foos" || got.AcceptedNames.Kind != "" || got.AcceptedNames.ShortNames != nil {
 		t.Errorf("got accepted names %+v", got.AcceptedNames)
 	}
-	if c := got.Conditions[0]; c.Type != apiextensionsv1.NamesAccepted || c.Status != apiextensionsv1.ConditionFalse || !strings.Contains(c.Message, "is already in use") {
+	if c := got.Conditions[0]; c.Type != apiextensionsv1.NamesAccepted || c.Status != apiextensionsv1.ConditionFalse ||
+		!strings.Contains(c.Message, "is already in use") {
 		t.Errorf("got %+v, want NamesAccepted False", c)
 	}
-	if c := got.Conditions[1]; c.Type != apiextensionsv1.Established || c.Status != apiextensionsv1.ConditionFalse || c.Reason != "NotAccepted" {
+	if c := got.Conditions[1]; c.Type != apiextensionsv1.Established || c.Status != apiextensionsv1.ConditionFalse ||
+		c.Reason != "NotAccepted" {
 		t.Errorf("got %+v, want Established False", c)
 	}
 	body, err := u.MarshalJSON()
@@ -115,7 +127,8 @@ func TestDefinitionUpdates(t *testing.T) {
 	if err := unstructured.SetNestedField(after.Object, "Cluster", "spec", "scope"); err != nil {
 		t.Fatal(err)
 	}
-	if errs := custom.CheckDefinitionUpdate(typed(t, after), typed(t, before)).ToAggregate(); errs == nil || !strings.Contains(errs.Error(), "spec.scope: Invalid value: \"Cluster\": field is immutable") {
+	if errs := custom.CheckDefinitionUpdate(typed(t, after), typed(t, before)).ToAggregate(); errs == nil ||
+		!strings.Contains(errs.Error(), "spec.scope: Invalid value: \"Cluster\": field is immutable") {
 		t.Errorf("another scope: got %v", errs)
 	}
 }
@@ -123,7 +136,9 @@ func TestDefinitionUpdates(t *testing.T) {
 func TestASchemaOnWhichUpstreamsValidationPanicsIsInvalid(t *testing.T) {
 	before := typed(t, definition(t, "foos", kinds.NewCatalog()))
 	crd := before.DeepCopy()
-	v := &crd.Spec.Versions[slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == "v1" })]
+	v := &crd.Spec.Versions[slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == "v1"
+	})]
 	spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
 	spec.XPreserveUnknownFields = new(bool)
 	v.Schema.OpenAPIV3Schema.Properties["spec"] = spec

@@ -20,7 +20,8 @@ func FuzzResources(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(body, []byte(`{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"deploymentName":"d"}}`))
+		f.Add(body,
+			[]byte(`{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"deploymentName":"d"}}`))
 	}
 	f.Fuzz(func(t *testing.T, body, object []byte) {
 		// What is loaded has passed validation before it was stored.

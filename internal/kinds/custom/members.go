@@ -19,7 +19,8 @@ func membersOf(s *structuralschema.Structural) *members {
 		return nil
 	}
 	m := &members{
-		items: membersOf(s.Items), open: s.XPreserveUnknownFields, embedded: s.XEmbeddedResource, defaulted: s.Default.Object != nil,
+		items: membersOf(s.Items), open: s.XPreserveUnknownFields, embedded: s.XEmbeddedResource,
+		defaulted: s.Default.Object != nil,
 	}
 	for name, property := range s.Properties {
 		if m.named == nil {

@@ -15,17 +15,23 @@ import (
 // FuzzColumns: the cell of a part of an object is that of the whole object, whatever the
 // path and its type.
 func FuzzColumns(f *testing.F) {
-	const object = `{"spec":{"a":"x","b-c":[1,2.5,true,{"d":{"e":null}}],"size":9007199254740993},"status":{"conditions":[{"type":"Ready","status":"True"}]},"metadata":{"managedFields":[{"manager":"m"}]}}`
+	const object = `{"spec":{"a":"x","b-c":[1,2.5,true,{"d":{"e":null}}],"size":9007199254740993},` +
+		`"status":{"conditions":[{"type":"Ready","status":"True"}]},"metadata":{"managedFields":[{"manager":"m"}]}}`
 	for _, path := range []string{
-		".spec.a", ".spec", ".spec.b-c", ".spec.b-c[0]", ".spec.b-c[*]", ".spec.b-c[3].d.e", ".spec.size", ".status.conditions[?(@.type==\"Ready\")].status",
-		".status.conditions[?(@.type == 'Ready')].status", "..status", ".spec.*", ".spec['a']", ".spec.a .status", ".metadata.managedFields[0].manager",
-		".status.conditions[?(@.type==$.spec.a)].status", ".spec.a,.status", ".spec.b-c[1:2]", ".spec.b-c[-1]", ".spec\\.a", ".spec.a.x", ".missing.x", "}{.status", ".",
+		".spec.a", ".spec", ".spec.b-c", ".spec.b-c[0]", ".spec.b-c[*]", ".spec.b-c[3].d.e", ".spec.size",
+		".status.conditions[?(@.type==\"Ready\")].status",
+		".status.conditions[?(@.type == 'Ready')].status", "..status", ".spec.*", ".spec['a']", ".spec.a .status",
+		".metadata.managedFields[0].manager",
+		".status.conditions[?(@.type==$.spec.a)].status", ".spec.a,.status", ".spec.b-c[1:2]", ".spec.b-c[-1]", ".spec\\.a",
+		".spec.a.x", ".missing.x", "}{.status", ".",
 	} {
 		f.Add(path, "string", []byte(object))
 		f.Add(path, "number", []byte(object))
 	}
 	f.Fuzz(func(t *testing.T, path, kind string, body []byte) {
-		own := []apiextensionsv1.CustomResourceColumnDefinition{{Name: "C", Type: kind, JSONPath: path}, {Name: "D", Type: "string", JSONPath: ".spec.a"}}
+		own := []apiextensionsv1.CustomResourceColumnDefinition{
+			{Name: "C", Type: kind, JSONPath: path}, {Name: "D", Type: "string", JSONPath: ".spec.a"},
+		}
 		if strings.Contains(path, "*") || strings.Contains(path, "..") {
 			return // the first of several members is a random one
 		}

@@ -123,8 +123,10 @@ func (p *plain) bound(v structuralschema.ValueValidation) bool {
 	}
 	p.required = v.Required
 	v.Enum, v.Required = nil, nil
-	return v.Format == "" && v.Pattern == "" && v.Maximum == nil && v.Minimum == nil && v.MaxLength == nil && v.MinLength == nil &&
-		v.MaxItems == nil && v.MinItems == nil && !v.UniqueItems && v.MultipleOf == nil && v.MaxProperties == nil && v.MinProperties == nil &&
+	return v.Format == "" && v.Pattern == "" && v.Maximum == nil && v.Minimum == nil && v.MaxLength == nil &&
+		v.MinLength == nil &&
+		v.MaxItems == nil && v.MinItems == nil && !v.UniqueItems && v.MultipleOf == nil && v.MaxProperties == nil &&
+		v.MinProperties == nil &&
 		len(v.AllOf)+len(v.OneOf)+len(v.AnyOf) == 0 && v.Not == nil && !v.ExclusiveMaximum && !v.ExclusiveMinimum
 }
 

@@ -53,7 +53,9 @@ func TestObjectsThatAPlainSchemaAcceptsAreValid(t *testing.T) {
 }
 
 func randomSchema(r *rand.Rand, depth int) *apiextensions.JSONSchemaProps {
-	s := &apiextensions.JSONSchemaProps{Type: []string{"object", "array", "string", "integer", "number", "boolean", "either"}[r.IntN(7)]}
+	s := &apiextensions.JSONSchemaProps{
+		Type: []string{"object", "array", "string", "integer", "number", "boolean", "either"}[r.IntN(7)],
+	}
 	if depth == 0 || depth > 3 && (s.Type == "object" || s.Type == "array") {
 		s.Type = map[bool]string{true: "object", false: "string"}[depth == 0]
 	}

@@ -19,7 +19,9 @@ func TestEmbeddedMetadataIsCoercedWhereUnknownFieldsAreKept(t *testing.T) {
 	for _, v := range versions {
 		version, _ := v.(map[string]any)
 		version["schema"] = map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
-			"template": map[string]any{"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+			"template": map[string]any{
+				"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+			},
 		}}}
 	}
 	body, err := u.MarshalJSON()
@@ -32,7 +34,8 @@ func TestEmbeddedMetadataIsCoercedWhereUnknownFieldsAreKept(t *testing.T) {
 	}
 	r := list[0]
 	got, _, err := r.Type.Decode([]byte(`{"apiVersion":"`+r.APIVersion()+`","kind":"Foo","metadata":{"name":"a"},"unknown":1,`+
-		`"template":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","creationTimestamp":null,"unknown":2}}}`), kinds.FieldsIgnore)
+		`"template":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","creationTimestamp":null,"unknown":2}}}`),
+		kinds.FieldsIgnore)
 	if err != nil {
 		t.Fatal(err)
 	}

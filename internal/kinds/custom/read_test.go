@@ -67,14 +67,19 @@ func TestReadFormsAreThoseOfUpstream(t *testing.T) {
 		if r.IntN(2) == 0 {
 			loosened(r, whole)
 		}
-		root := &structuralschema.Structural{Generic: structuralschema.Generic{Type: "object"}, Properties: map[string]structuralschema.Structural{"spec": *whole}}
+		root := &structuralschema.Structural{
+			Generic: structuralschema.Generic{Type: "object"}, Properties: map[string]structuralschema.Structural{"spec": *whole},
+		}
 		typ := newType(&kinds.Resource{Group: "g", Version: "v1", Kind: "Foo"}, false)
 		typ.shapes.compile = func() (*shape, error) {
-			return &shape{props: &apiextensions.JSONSchemaProps{}, structural: root, members: membersOf(root), growth: growthOf(root)}, nil
+			return &shape{
+				props: &apiextensions.JSONSchemaProps{}, structural: root, members: membersOf(root), growth: growthOf(root),
+			}, nil
 		}
 		for range 5 {
 			stored := map[string]any{
-				"apiVersion": "g/v1", "kind": "Foo", "metadata": map[string]any{"name": "a", "generation": int64(1)}, "spec": randomValue(r, before),
+				"apiVersion": "g/v1", "kind": "Foo", "metadata": map[string]any{"name": "a", "generation": int64(1)},
+				"spec": randomValue(r, before),
 			}
 			value, err := wire.Canonical(stored)
 			if err != nil {
@@ -127,7 +132,8 @@ func BenchmarkRead(b *testing.B) {
 	for name, missing := range map[string]string{"same": `,"value":"some-value"`, "changed": ``} {
 		b.Run(name, func(b *testing.B) {
 			item := `{"name":"some-name"` + missing + `}`
-			value := `{"apiVersion":"g/v1","kind":"Foo","metadata":{"name":"a","generation":1},"spec":{"list":[` + item + strings.Repeat(","+item, 20) +
+			value := `{"apiVersion":"g/v1","kind":"Foo","metadata":{"name":"a","generation":1},"spec":{"list":[` + item +
+				strings.Repeat(","+item, 20) +
 				`],"payload":"` + strings.Repeat("x", 300) + `"}}`
 			o, err := wire.NewObject([]byte(value), 7, nil)
 			if err != nil {

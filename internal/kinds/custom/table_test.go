@@ -34,7 +34,10 @@ func TestTheTableOfADefinitionIsThatOfItsResource(t *testing.T) {
 	if err != nil || len(resources) == 0 {
 		t.Fatal(resources, err)
 	}
-	o, err := wire.ParseObject([]byte(`{"metadata":{"name":"c"},"spec":{"secretName":"s","issuerRef":{"name":"i"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), nil)
+	o, err := wire.ParseObject(
+		[]byte(
+			`{"metadata":{"name":"c"},"spec":{"secretName":"s","issuerRef":{"name":"i"}},`+
+				`"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

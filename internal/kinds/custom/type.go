@@ -140,7 +140,8 @@ func (t *customType) claim(u *unstructured.Unstructured, body []byte) error {
 		return t.unrecognized(body, runtime.NewMissingKindErr(string(body)))
 	}
 	if apiVersion != t.resource.APIVersion() {
-		return wire.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, t.resource.APIVersion())
+		return wire.BadRequest("the API version in the data (%s) does not match the expected API version (%s)",
+			apiVersion, t.resource.APIVersion())
 	}
 	if kind != t.resource.Kind {
 		// Under the kind that the body claims, as upstream has it.
@@ -247,9 +248,11 @@ func (t *customType) StrategicMerge(_, _ []byte) ([]byte, error) {
 }
 
 func (t *customType) cannotBe(why error) error {
-	return wire.BadRequest("%s in version %q cannot be handled as a %s: %v", t.resource.Kind, t.resource.Version, t.resource.Kind, why)
+	return wire.BadRequest("%s in version %q cannot be handled as a %s: %v",
+		t.resource.Kind, t.resource.Version, t.resource.Kind, why)
 }
 
 func (t *customType) unrecognized(body []byte, why error) error {
-	return wire.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.resource.Kind, why, kinds.Excerpt(body))
+	return wire.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)",
+		t.resource.Kind, why, kinds.Excerpt(body))
 }

@@ -40,7 +40,10 @@ func questionable(crd *apiextensionsv1.CustomResourceDefinitionSpec) (unknown, s
 			return false
 		}
 		if kind := s.Items.Schema.Type; kind == "object" || kind == "array" {
-			sets = append(sets, fmt.Sprintf("x-kubernetes-list-type: set for items of type %q is not supported by server-side apply or CEL validation rules", kind))
+			sets = append(sets,
+				fmt.Sprintf(
+					"x-kubernetes-list-type: set for items of type %q is not supported by server-side apply or "+
+						"CEL validation rules", kind))
 		}
 		return false // go on
 	}
@@ -49,7 +52,8 @@ func questionable(crd *apiextensionsv1.CustomResourceDefinitionSpec) (unknown, s
 			continue
 		}
 		props := &apiextensions.JSONSchemaProps{}
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Versions[i].Schema.OpenAPIV3Schema, props, nil); err == nil {
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+			crd.Versions[i].Schema.OpenAPIV3Schema, props, nil); err == nil {
 			validation.SchemaHas(props, look)
 		}
 	}

@@ -15,7 +15,9 @@ func TestEndpointSliceRows(t *testing.T) {
 		[]tabletest.Case{
 			{"empty", `{addressType: IPv4, endpoints: []}`, "x | IPv4 | <unset> | <unset> | 90m"},
 			{
-				"many", `{addressType: IPv6, ports: [{name: http, port: 80}, {name: any}, {}], endpoints: [{addresses: ["fd00::1"]}, {addresses: ["fd00::2", "fd00::3", "fd00::4"]}, {addresses: ["fd00::5"]}]}`,
+				"many",
+				`{addressType: IPv6, ports: [{name: http, port: 80}, {name: any}, {}], endpoints: [{addresses: ["fd00::1"]}, ` +
+					`{addresses: ["fd00::2", "fd00::3", "fd00::4"]}, {addresses: ["fd00::5"]}]}`,
 				"x | IPv6 | 80,any,* | fd00::1,fd00::2,fd00::3 + 2 more... | 90m",
 			},
 		},

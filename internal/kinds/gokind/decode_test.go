@@ -38,7 +38,8 @@ func TestUnknownAndDuplicateFieldsFollowFieldValidation(t *testing.T) {
 		t,
 		err,
 		http.StatusBadRequest,
-		`Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: duplicate field "spec.replicas", unknown field "spec.zz"`,
+		`Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: duplicate field "spec.replicas", `+
+			`unknown field "spec.zz"`,
 	)
 
 	u, warnings, err := typ.Decode(body, kinds.FieldsWarn)
@@ -64,7 +65,8 @@ func TestMalformedBodiesGetUpstreamsErrors(t *testing.T) {
 		{
 			"empty",
 			``,
-			`the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)`,
+			`the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: ` +
+				`unexpected end of JSON input (<empty>)`,
 		},
 		{"cut off", `{"kind":`, `couldn't get version/kind; json parse error: unexpected end of JSON input ({"kind":)`},
 		{"not an object", `[1]`, `json: cannot unmarshal array into Go value of type struct`},
@@ -83,7 +85,8 @@ func TestMalformedBodiesGetUpstreamsErrors(t *testing.T) {
 		{
 			"wrong type",
 			`{"data":{"a":1}}`,
-			`ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string`,
+			`ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ` +
+				`ConfigMap.data of type string`,
 		},
 		{
 			"labels as a number",

@@ -64,7 +64,8 @@ func TestProtobufIsDecodedAsItsJSONIs(t *testing.T) {
 			u.SetCreationTimestamp(metav1.Unix(1_700_000_000, 0))
 			u.SetGeneration(3)
 			u.SetManagedFields([]metav1.ManagedFieldsEntry{{
-				Manager: "m", Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`),
+				Manager: "m", Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1",
+				FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`),
 			}})
 			object, err := u.MarshalJSON()
 			if err != nil {
@@ -97,8 +98,14 @@ func TestProtobufOfUnusualObjectsIsDecodedAsTheirJSONIs(t *testing.T) {
 	}{
 		{pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"unknown":{"x":1},"spec":{"containers":null}}`},
 		{pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","name":"b"}}`},
-		{pods, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","creationTimestamp":null},"spec":{"containers":[{"name":"c","image":"","resources":{"limits":{"cpu":"1500m","memory":"1e3"}}}]}}`},
-		{revisions, `{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"a"},"data":{"z":[1,2.5,{"a":"\u00e4"}],"a":null},"revision":9007199254740993}`},
+		{
+			pods,
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","creationTimestamp":null},"spec":{"containers":[{"name":"c","image":"","resources":{"limits":{"cpu":"1500m","memory":"1e3"}}}]}}`,
+		},
+		{
+			revisions,
+			`{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"a"},"data":{"z":[1,2.5,{"a":"\u00e4"}],"a":null},"revision":9007199254740993}`,
+		},
 	} {
 		decodesAs(t, c.of.GoType, c.of.Protobuf, []byte(c.json))
 	}
@@ -163,8 +170,9 @@ func TestKubeAPIServersJSONIsReadTheFastWay(t *testing.T) {
 		u.SetAnnotations(map[string]string{"a": "<b> & \"c\" ä\n"})
 		u.SetCreationTimestamp(metav1.Unix(1_700_000_000, 0))
 		u.SetManagedFields([]metav1.ManagedFieldsEntry{{
-			Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`),
-			Time: &metav1.Time{Time: metav1.Unix(1_700_000_000, 0).Time},
+			Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`),
+			Time:     &metav1.Time{Time: metav1.Unix(1_700_000_000, 0).Time},
 		}})
 		object, err := u.MarshalJSON()
 		if err != nil {

@@ -51,7 +51,9 @@ func TestStrategicMergesOfLongListsAreRefused(t *testing.T) {
 			return container(members{"env": items(0, n)}), container(members{"env": items(0, 1)})
 		},
 		"an order three times as long as the list": func(n int) (object, patch map[string]any) {
-			return container(members{}), container(members{"env": items(0, n), "$setElementOrder/env": append(items(n, 2*n), items(0, n)...)})
+			return container(members{}), container(members{
+				"env": items(0, n), "$setElementOrder/env": append(items(n, 2*n), items(0, n)...),
+			})
 		},
 		"an order without items": func(n int) (object, patch map[string]any) {
 			return container(members{"env": items(0, n/2)}), container(members{"$setElementOrder/env": items(n, 3*n)})
@@ -64,7 +66,9 @@ func TestStrategicMergesOfLongListsAreRefused(t *testing.T) {
 			return container(members{"env": items(n, n/2)}), container(members{"env": deleted})
 		},
 		"a replacement": func(n int) (object, patch map[string]any) {
-			return container(members{"env": items(0, 1)}), container(members{"env": append(items(0, n), map[string]any{"$patch": "replace"})})
+			return container(members{"env": items(0, 1)}), container(members{
+				"env": append(items(0, n), map[string]any{"$patch": "replace"}),
+			})
 		},
 		"deletions of the kind for strings": func(n int) (object, patch map[string]any) {
 			return container(members{"env": items(0, n)}), container(members{"$deleteFromPrimitiveList/env": items(0, n)})
@@ -109,11 +113,17 @@ func TestStrategicMergesThatReplaceListsAreNotBounded(t *testing.T) {
 		group, version, plural string
 		object, patch          map[string]any
 	}{
-		"a list that is replaced":    {"rbac.authorization.k8s.io", "v1", "clusterroles", members{"rules": rules[:many/2]}, members{"rules": rules}},
-		"a list of a new item":       {"", "v1", "pods", container(members{}), map[string]any{"spec": members{"containers": []any{members{"name": "b", "env": items(0, many)}}}}},
+		"a list that is replaced": {
+			"rbac.authorization.k8s.io", "v1", "clusterroles", members{"rules": rules[:many/2]}, members{"rules": rules},
+		},
+		"a list of a new item": {
+			"", "v1", "pods", container(members{}),
+			map[string]any{"spec": members{"containers": []any{members{"name": "b", "env": items(0, many)}}}},
+		},
 		"a list where there is none": {"", "v1", "pods", container(members{}), container(members{"env": items(0, many)})},
 	} {
-		if _, err := builtintest.Resource(t, c.group, c.version, c.plural).Type.StrategicMerge(text(t, c.object), text(t, c.patch)); err != nil {
+		if _, err := builtintest.Resource(t, c.group, c.version, c.plural).Type.StrategicMerge(text(t, c.object),
+			text(t, c.patch)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -133,7 +133,11 @@ func encoded(tb testing.TB, tree map[string]any) []byte {
 
 // variants calls fn with each value of a tree removed and replaced in turn.
 func variants(at any, fn func()) {
-	others := []any{nil, "", "x", "5", "-1", "2006-01-02T15:04:05Z", "YQ==", int64(0), int64(1 << 40), true, false, 1.5, 0.25, int64(2000), map[string]any{}, []any{}}
+	others := []any{
+		nil, "", "x", "5", "-1", "2006-01-02T15:04:05Z", "YQ==", int64(0), int64(1 << 40), true, false, 1.5, 0.25, int64(2000),
+		map[string]any{},
+		[]any{},
+	}
 	switch at := at.(type) {
 	case map[string]any:
 		for name, was := range at {

@@ -39,7 +39,9 @@ func TestExtractKeepsTheNeededPartsOnly(t *testing.T) {
 
 // FuzzExtract: what is extracted is in the object at the same place.
 func FuzzExtract(f *testing.F) {
-	for _, seed := range []string{`{"a":{"b":1,"c":[1]},"d":{"x":{"y":1},"z":[]}}`, `{"a":[],"d":[{"y":null}]}`, `{"d":"\u0000"}`} {
+	for _, seed := range []string{
+		`{"a":{"b":1,"c":[1]},"d":{"x":{"y":1},"z":[]}}`, `{"a":[],"d":[{"y":null}]}`, `{"d":"\u0000"}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	part := jsontree.Parts("a.b", "d.*.y")

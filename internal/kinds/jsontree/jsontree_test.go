@@ -81,7 +81,9 @@ func FuzzDecode(f *testing.F) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	body := []byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"a":"b","c":"d"}},"spec":{"containers":[{"name":"a","image":"b","ports":[{"containerPort":80}]}],"note":"` + strings.Repeat("n", 900) + `"}}`)
+	body := []byte(
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","labels":{"a":"b","c":"d"}},"spec":{"containers":[{"name":"a",` +
+			`"image":"b","ports":[{"containerPort":80}]}],"note":"` + strings.Repeat("n", 900) + `"}}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := jsontree.DecodePlain(body); err != nil {

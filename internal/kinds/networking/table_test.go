@@ -37,7 +37,9 @@ func TestIngressClassRows(t *testing.T) {
 		[]tabletest.Case{
 			{"bare", `spec: {controller: example.org/c}`, "x | example.org/c | <none> | 90m"},
 			{
-				"default", `{metadata: {annotations: {ingressclass.kubernetes.io/is-default-class: "true"}}, spec: {controller: c, parameters: {apiGroup: example.org, kind: Config, name: fast}}}`,
+				"default",
+				`{metadata: {annotations: {ingressclass.kubernetes.io/is-default-class: "true"}}, spec: {controller: c, ` +
+					`parameters: {apiGroup: example.org, kind: Config, name: fast}}}`,
 				"x (default) | c | Config.example.org/fast | 90m",
 			},
 			{
@@ -58,7 +60,8 @@ func TestNetworkPolicyRows(t *testing.T) {
 			{"all pods", `spec: {podSelector: {}}`, "x | <none> | 90m"},
 			{
 				"some pods",
-				`spec: {podSelector: {matchLabels: {app: web}, matchExpressions: [{key: tier, operator: NotIn, values: [b, a]}]}}`,
+				`spec: {podSelector: {matchLabels: {app: web}, matchExpressions: [{key: tier, operator: NotIn,` +
+					` values: [b, a]}]}}`,
 				"x | app=web,tier notin (a,b) | 90m",
 			},
 			{"invalid", `spec: {podSelector: {matchExpressions: [{key: a, operator: Sometimes}]}}`, "x | <error> | 90m"},

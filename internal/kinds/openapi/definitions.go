@@ -84,7 +84,8 @@ func (d *definitions) addResource(r *kinds.Resource) (string, error) {
 			def["properties"] = props
 		}
 		props["apiVersion"], props["kind"] = embeddedHeads()
-		props["metadata"] = d.refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"])
+		props["metadata"] = d.refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()),
+			metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"])
 		return true
 	})
 	props["apiVersion"] = stringSchema("APIVersion is the versioned schema of this object.")

@@ -40,8 +40,9 @@ func BuiltIn3(resources []*kinds.Resource) (Fragment, error) {
 	}
 	of := resources[0]
 	defs.addDiscovery(paths, basePath(of)+"/", discovery{
-		answer: reflect.TypeFor[metav1.APIResourceList](), id: "get" + name(of.Group, true) + joined(of.Version, true) + "APIResources",
-		tag: tag(of), description: "get available resources",
+		answer: reflect.TypeFor[metav1.APIResourceList](),
+		id:     "get" + name(of.Group, true) + joined(of.Version, true) + "APIResources",
+		tag:    tag(of), description: "get available resources",
 	})
 	return JSON3.encode(paths, defs.schemas)
 }
@@ -50,7 +51,9 @@ func BuiltIn3(resources []*kinds.Resource) (Fragment, error) {
 func Shared3(resources []*kinds.Resource) (Fragment, error) {
 	defs := newDefinitions(version3)
 	core := []kinds.GroupVersionKind{{Version: "v1"}}
-	for _, t := range []reflect.Type{reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[metav1.ListMeta](), reflect.TypeFor[metav1.Patch]()} {
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[metav1.ListMeta](), reflect.TypeFor[metav1.Patch](),
+	} {
 		defs.addGo(t)
 	}
 	defs.addKinds(reflect.TypeFor[metav1.Status](), core)
@@ -73,14 +76,26 @@ type discovery struct {
 // "version", or "apis/" and a group.
 func Discovery3(document string) (Fragment, error) {
 	group := strings.TrimPrefix(document, "apis/")
-	of := discovery{answer: reflect.TypeFor[metav1.APIGroup](), id: "get" + name(group, true) + "APIGroup", tag: name(group, false), description: "get information of a group"}
+	of := discovery{
+		answer: reflect.TypeFor[metav1.APIGroup](), id: "get" + name(group, true) + "APIGroup", tag: name(group, false),
+		description: "get information of a group",
+	}
 	switch document {
 	case "api":
-		of = discovery{answer: reflect.TypeFor[metav1.APIVersions](), id: "getCoreAPIVersions", tag: "core", description: "get available API versions"}
+		of = discovery{
+			answer: reflect.TypeFor[metav1.APIVersions](), id: "getCoreAPIVersions", tag: "core",
+			description: "get available API versions",
+		}
 	case "apis":
-		of = discovery{answer: reflect.TypeFor[metav1.APIGroupList](), id: "getAPIVersions", tag: "apis", description: "get available API versions"}
+		of = discovery{
+			answer: reflect.TypeFor[metav1.APIGroupList](), id: "getAPIVersions", tag: "apis",
+			description: "get available API versions",
+		}
 	case "version":
-		of = discovery{answer: reflect.TypeFor[version.Info](), id: "getCodeVersion", tag: "version", description: "get the version information for this server"}
+		of = discovery{
+			answer: reflect.TypeFor[version.Info](), id: "getCodeVersion", tag: "version",
+			description: "get the version information for this server",
+		}
 	}
 	paths, defs := object{}, newDefinitions(version3)
 	defs.addDiscovery(paths, "/"+document+"/", of)
@@ -109,7 +124,8 @@ func Frame3(custom bool) (Frame, error) {
 	if custom {
 		info = object{"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 	} else {
-		end = `},"securitySchemes":{"BearerToken":{"type":"apiKey","name":"authorization","in":"header","description":"Bearer Token authentication"}}}`
+		end = `},"securitySchemes":{"BearerToken":{"type":"apiKey","name":"authorization","in":"header","description":"Bearer ` +
+			`Token authentication"}}}`
 	}
 	text, err := json.Marshal(info)
 	if err != nil {

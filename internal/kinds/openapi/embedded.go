@@ -35,6 +35,8 @@ func embedded(def object, add func(def object) bool) {
 // descriptions.
 func embeddedHeads() (apiVersion, kind object) {
 	const docs = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
-	return stringSchema("apiVersion defines the versioned schema of this representation of an object. More info: " + docs + "#resources"),
-		stringSchema("kind is a string value representing the type of this object. In CamelCase. More info: " + docs + "#types-kinds")
+	return stringSchema(
+			"apiVersion defines the versioned schema of this representation of an object. More info: " + docs + "#resources"),
+		stringSchema(
+			"kind is a string value representing the type of this object. In CamelCase. More info: " + docs + "#types-kinds")
 }

@@ -36,10 +36,14 @@ func mergedFields(t *testing.T, schemaText, object string) string {
 // are known by their uid, also where unknown fields are kept.
 func TestMetadataOfEmbeddedObjectsIsMerged(t *testing.T) {
 	for _, more := range []string{`,"x-kubernetes-preserve-unknown-fields":true`, `,"properties":{"x":{"type":"string"}}`} {
-		got := mergedFields(t, `{"type":"object","properties":{"list":{"type":"array","items":{"type":"object","x-kubernetes-embedded-resource":true}},
-"pod":{"type":"object","x-kubernetes-embedded-resource":true`+more+`}}}`, `{"pod":{"apiVersion":"v1","kind":"Pod","x":"1","metadata":{
+		got := mergedFields(t,
+			`{"type":"object","properties":{"list":{"type":"array","items":{"type":"object","x-kubernetes-embedded-resource":true}},
+"pod":{"type":"object","x-kubernetes-embedded-resource":true`+more+`}}}`,
+			`{"pod":{"apiVersion":"v1","kind":"Pod","x":"1","metadata":{
 "finalizers":["a/b"],"labels":{"l":"1"},"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}]}}}`)
-		for _, want := range []string{`.pod.metadata.finalizers[="a/b"]`, `.pod.metadata.ownerReferences[uid="u"]`, ".pod.metadata.labels.l", ".pod.x"} {
+		for _, want := range []string{
+			`.pod.metadata.finalizers[="a/b"]`, `.pod.metadata.ownerReferences[uid="u"]`, ".pod.metadata.labels.l", ".pod.x",
+		} {
 			if !strings.Contains(got, want+"\n") {
 				t.Errorf("%s: %q is not managed:\n%s", more, want, got)
 			}
@@ -49,7 +53,8 @@ func TestMetadataOfEmbeddedObjectsIsMerged(t *testing.T) {
 
 // TestValuesWithoutATypeAreMergedAsTheyAre, whatever rules there are about them.
 func TestValuesWithoutATypeAreMergedAsTheyAre(t *testing.T) {
-	got := mergedFields(t, `{"type":"object","properties":{"any":{"x-kubernetes-preserve-unknown-fields":true,"oneOf":[{"minLength":1},{"minProperties":1}]}}}`,
+	got := mergedFields(t,
+		`{"type":"object","properties":{"any":{"x-kubernetes-preserve-unknown-fields":true,"oneOf":[{"minLength":1},{"minProperties":1}]}}}`,
 		`{"any":{"a":{"b":1}}}`)
 	if !strings.Contains(got, ".any.a.b\n") {
 		t.Errorf("managed:\n%s", got)
@@ -58,7 +63,8 @@ func TestValuesWithoutATypeAreMergedAsTheyAre(t *testing.T) {
 
 // TestEmbeddedObjectsHaveAHeadInVersion3, which version 2 has for those without unknown fields.
 func TestEmbeddedObjectsHaveAHeadInVersion3(t *testing.T) {
-	r := customResource(`{"type":"object","properties":{"pod":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,"required":["kind"]}}}`)
+	r := customResource(
+		`{"type":"object","properties":{"pod":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,"required":["kind"]}}}`)
 	f, err := openapi.Custom(openapi.JSON3, r)
 	if err != nil {
 		t.Fatal(err)

@@ -179,7 +179,8 @@ func typeRef(s object, lax bool) smdschema.TypeRef {
 // when it has none, so that each item must have it.
 func keyDefault(of reflect.Type, field reflect.StructField, omitted bool) any {
 	switch {
-	case field.Name == "Protocol" && (of == reflect.TypeFor[corev1.ContainerPort]() || of == reflect.TypeFor[corev1.ServicePort]()):
+	case field.Name == "Protocol" &&
+		(of == reflect.TypeFor[corev1.ContainerPort]() || of == reflect.TypeFor[corev1.ServicePort]()):
 		return string(corev1.ProtocolTCP)
 	case of == reflect.TypeFor[corev1.LocalObjectReference]():
 		return "" // it is optional for compatibility, with an empty default

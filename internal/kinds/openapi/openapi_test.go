@@ -15,7 +15,9 @@ import (
 // version3 are the paths and definitions of the built-in kinds of a group and version.
 func version3(t *testing.T, document string) (paths, definitions map[string]any) {
 	t.Helper()
-	of := slices.DeleteFunc(builtin.Catalog().Resources(), func(r *kinds.Resource) bool { return openapi.Document3(r) != document })
+	of := slices.DeleteFunc(builtin.Catalog().Resources(), func(r *kinds.Resource) bool {
+		return openapi.Document3(r) != document
+	})
 	f, err := openapi.BuiltIn3(of)
 	if err != nil {
 		t.Fatal(err)
@@ -68,8 +70,9 @@ func TestGoTypesBecomeSchemasWithWhatTheirCommentsSay(t *testing.T) {
 	at(t, definitions, "io.k8s.api.core.v1.Pod", "x-kubernetes-group-version-kind")
 	protocol := at(t, definitions, "io.k8s.api.core.v1.ContainerPort", "properties", "protocol")
 	if fmt.Sprint(at(t, protocol, "enum")) != "[SCTP TCP UDP]" || at(t, protocol, "default") != "TCP" ||
-		!strings.HasSuffix(at(t, protocol, "description").(string), "\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n"+
-			" - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.") {
+		!strings.HasSuffix(at(t, protocol, "description").(string),
+			"\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n"+
+				" - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.") {
 		t.Errorf("protocol: %v", protocol)
 	}
 }

@@ -33,7 +33,10 @@ func methods(collection bool) []method {
 		return []method{
 			{"list", "get", "list", "list", []reflect.Type{list}},
 			{"create", "post", "post", "create", []reflect.Type{reflect.TypeFor[metav1.CreateOptions]()}},
-			{"deletecollection", "delete", "deletecollection", "delete", []reflect.Type{list, reflect.TypeFor[metav1.DeleteOptions]()}},
+			{
+				"deletecollection", "delete", "deletecollection", "delete",
+				[]reflect.Type{list, reflect.TypeFor[metav1.DeleteOptions]()},
+			},
 		}
 	}
 	return []method{
@@ -196,7 +199,9 @@ func (at place) query(m method) []object {
 		query = append(query, queryParameters(t)...)
 	}
 	if m.verb == "deletecollection" && !at.resource.Custom {
-		query = slices.DeleteFunc(query, func(p object) bool { return p["name"] == "watch" || p["name"] == "allowWatchBookmarks" })
+		query = slices.DeleteFunc(query, func(p object) bool {
+			return p["name"] == "watch" || p["name"] == "allowWatchBookmarks"
+		})
 	}
 	slices.SortFunc(query, func(a, b object) int { return strings.Compare(parameterOf(a).name, parameterOf(b).name) })
 	return query
@@ -217,7 +222,10 @@ func (at place) common(path string) []object {
 }
 
 func nameParameter(kind string) object {
-	return object{"name": "name", "in": "path", "required": true, "type": "string", "uniqueItems": true, "description": "name of the " + kind}
+	return object{
+		"name": "name", "in": "path", "required": true, "type": "string", "uniqueItems": true,
+		"description": "name of the " + kind,
+	}
 }
 
 // leavesOut reports whether upstream does not list these options for the verb: the document
@@ -293,7 +301,8 @@ func (at place) description(m method) string {
 	case "watch":
 		const instead = " deprecated: use the 'watch' parameter with a list operation instead"
 		if at.object {
-			return "watch changes to an object of kind " + kind + "." + instead + ", filtered to a single item with the 'fieldSelector' parameter."
+			return "watch changes to an object of kind " + kind + "." + instead +
+				", filtered to a single item with the 'fieldSelector' parameter."
 		}
 		return "watch individual changes to a list of " + kind + "." + instead + "."
 	case "list":
@@ -341,7 +350,8 @@ func pathParameters() []object {
 		},
 		{
 			"name": "pretty", "in": "query", "type": "string", "uniqueItems": true,
-			"description": "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent indicates a browser or " +
+			"description": "If 'true', then the output is pretty printed. Defaults to 'false' unless the user-agent " +
+				"indicates a browser or " +
 				"command-line HTTP tool (curl and wget).",
 		},
 	}

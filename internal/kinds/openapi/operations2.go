@@ -66,7 +66,9 @@ func (at place) operation(m method) object {
 func (at place) body(m method) []object {
 	switch {
 	case m.verb == "create" || m.verb == "update":
-		return []object{{"name": "body", "in": "body", "required": true, "schema": object{"$ref": definitionsPrefix + at.bodies.object}}}
+		return []object{
+			{"name": "body", "in": "body", "required": true, "schema": object{"$ref": definitionsPrefix + at.bodies.object}},
+		}
 	case m.verb == "patch":
 		return []object{patchBody()}
 	case m.verb == "delete", m.verb == "deletecollection" && !at.resource.Custom:
@@ -89,11 +91,17 @@ func references(params []object) []object {
 }
 
 func patchBody() object {
-	return object{"name": "body", "in": "body", "required": true, "schema": object{"$ref": definitionsPrefix + definitionName(reflect.TypeFor[metav1.Patch]())}}
+	return object{
+		"name": "body", "in": "body", "required": true,
+		"schema": object{"$ref": definitionsPrefix + definitionName(reflect.TypeFor[metav1.Patch]())},
+	}
 }
 
 func deleteBody() object {
-	return object{"name": "body", "in": "body", "schema": object{"$ref": definitionsPrefix + definitionName(reflect.TypeFor[metav1.DeleteOptions]())}}
+	return object{
+		"name": "body", "in": "body",
+		"schema": object{"$ref": definitionsPrefix + definitionName(reflect.TypeFor[metav1.DeleteOptions]())},
+	}
 }
 
 // parameterNames has the names of all shared parameters: they are in every document.

@@ -73,10 +73,16 @@ func (d *definitions) operation3(at place, m method) object {
 	case "create", "update":
 		op["requestBody"] = object{"content": content3(at.bodies.object, at.consumes(m)), "required": true}
 	case "patch":
-		op["requestBody"] = object{"content": content3(d.shared3(definitionName(reflect.TypeFor[metav1.Patch]()), at.resource), at.consumes(m)), "required": true}
+		op["requestBody"] = object{
+			"content":  content3(d.shared3(definitionName(reflect.TypeFor[metav1.Patch]()), at.resource), at.consumes(m)),
+			"required": true,
+		}
 	case "deletecollection", "delete":
 		if m.verb == "delete" || !at.resource.Custom {
-			op["requestBody"] = object{"content": content3(d.shared3(definitionName(reflect.TypeFor[metav1.DeleteOptions]()), at.resource), at.consumes(m))}
+			op["requestBody"] = object{
+				"content": content3(d.shared3(definitionName(reflect.TypeFor[metav1.DeleteOptions]()), at.resource),
+					at.consumes(m)),
+			}
 		}
 	}
 	return op

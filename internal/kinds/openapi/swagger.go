@@ -85,7 +85,9 @@ func builtIn(resources []*kinds.Resource) (object, *definitions) {
 	}
 	defs.addKind(reflect.TypeFor[metav1.Status](), kinds.GroupVersionKind{Version: "v1", Kind: "Status"})
 	defs.addKind(reflect.TypeFor[metav1.DeleteOptions](), kinds.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"})
-	defs.addKind(reflect.TypeFor[autoscalingv1.Scale](), kinds.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"})
+	defs.addKind(reflect.TypeFor[autoscalingv1.Scale](), kinds.GroupVersionKind{
+		Group: "autoscaling", Version: "v1", Kind: "Scale",
+	})
 	return paths, defs
 }
 
@@ -103,7 +105,8 @@ func (d *definitions) addList(list, of string, r *kinds.Resource) {
 	kind.Kind = r.ListKind
 	docs := metav1.TypeMeta{}.SwaggerDoc()
 	description := r.ListKind + " is a list of " + r.Kind
-	metaText, itemsText := "Standard list metadata. More info: "+conventions+"#types-kinds", "List of "+r.Plural+". More info: "+conventions
+	metaText, itemsText := "Standard list metadata. More info: "+conventions+"#types-kinds", "List of "+r.Plural+". More info: "+
+		conventions
 	if !r.Custom {
 		said := d.comments.Types[list]
 		description, metaText, itemsText = said.Description, said.Fields["metadata"].Description, said.Fields["items"].Description
@@ -120,7 +123,8 @@ func (d *definitions) addList(list, of string, r *kinds.Resource) {
 		wrapReferences(props)
 	}
 	d.schemas[list] = withDescription(object{
-		"type": "object", "required": []string{"items"}, "properties": props, "x-kubernetes-group-version-kind": kindsExtension(kind),
+		"type": "object", "required": []string{"items"}, "properties": props,
+		"x-kubernetes-group-version-kind": kindsExtension(kind),
 	}, description)
 }
 

@@ -32,10 +32,11 @@ func builtIn(t *testing.T) (paths, definitions map[string]any) {
 
 func customResource(schemaText string) *kinds.Resource {
 	return &kinds.Resource{
-		Custom: true, Group: "t.example.com", Version: "v1", Kind: "Foo", ListKind: "FooList", Plural: "foos", Namespaced: true, HasStatus: true,
-		Verbs:   []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
-		Writes:  kinds.Writes{PatchTypes: []string{"application/json-patch+json", "application/merge-patch+json"}},
-		OpenAPI: []byte(schemaText),
+		Custom: true, Group: "t.example.com", Version: "v1", Kind: "Foo", ListKind: "FooList", Plural: "foos", Namespaced: true,
+		HasStatus: true,
+		Verbs:     []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		Writes:    kinds.Writes{PatchTypes: []string{"application/json-patch+json", "application/merge-patch+json"}},
+		OpenAPI:   []byte(schemaText),
 	}
 }
 
@@ -92,7 +93,8 @@ func TestCustomSchemasAreWhatVersion2CanSay(t *testing.T) {
 "one":{"type":"string","oneOf":[{"pattern":"a"}]},"pod":{"type":"object","x-kubernetes-embedded-resource":true}}}}}`)
 	spec := at(t, def, "properties", "spec", "properties").(map[string]any)
 	for name, want := range map[string]string{
-		"a": `{}`, "b": `{"x-kubernetes-int-or-string":true}`, "any": `{"x-kubernetes-preserve-unknown-fields":true}`, "one": `{"type":"string"}`,
+		"a": `{}`, "b": `{"x-kubernetes-int-or-string":true}`, "any": `{"x-kubernetes-preserve-unknown-fields":true}`,
+		"one": `{"type":"string"}`,
 	} {
 		if got, _ := json.Marshal(spec[name]); string(got) != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -106,7 +108,10 @@ func TestCustomSchemasAreWhatVersion2CanSay(t *testing.T) {
 }
 
 func TestSchemasOfAnyContentHaveNoProperties(t *testing.T) {
-	for _, text := range []string{"", `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string"}}}`, `{"type":7}`, `{`} {
+	for _, text := range []string{
+		"", `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string"}}}`, `{"type":7}`,
+		`{`,
+	} {
 		def := customDefinition(t, text)
 		if def["properties"] != nil || def["type"] != "object" || def["x-kubernetes-group-version-kind"] == nil {
 			t.Errorf("%q: %v", text, def)

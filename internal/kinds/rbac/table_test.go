@@ -28,7 +28,8 @@ func TestBindingRowsSortSubjectsByKind(t *testing.T) {
 				{
 					"mixed", `
 roleRef: {kind: ClusterRole, name: reader}
-subjects: [{kind: ServiceAccount, namespace: ci, name: builder}, {kind: User, name: joe}, {kind: Group, name: admins}, {kind: User, name: jane}, {kind: Other, name: o}]`,
+subjects: [{kind: ServiceAccount, namespace: ci, name: builder}, {kind: User, name: joe}, {kind: Group, name: admins},` +
+						` {kind: User, name: jane}, {kind: Other, name: o}]`,
 					"x | ClusterRole/reader | 90m | joe, jane | admins | ci/builder",
 				},
 				{"nobody", `roleRef: {kind: Role, name: reader}`, "x | Role/reader | 90m |  |  |"},

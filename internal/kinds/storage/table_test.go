@@ -20,11 +20,13 @@ func TestStorageClassRows(t *testing.T) {
 		[]tabletest.Case{
 			{"bare", `{provisioner: p}`, "x | p | Delete | Immediate | false | 90m"},
 			{
-				"full", `{provisioner: p, reclaimPolicy: Retain, volumeBindingMode: WaitForFirstConsumer, allowVolumeExpansion: true}`,
+				"full",
+				`{provisioner: p, reclaimPolicy: Retain, volumeBindingMode: WaitForFirstConsumer, allowVolumeExpansion: true}`,
 				"x | p | Retain | WaitForFirstConsumer | true | 90m",
 			},
 			{
-				"default, which only a list marks", `{provisioner: p, metadata: {annotations: {storageclass.kubernetes.io/is-default-class: "true"}}}`,
+				"default, which only a list marks",
+				`{provisioner: p, metadata: {annotations: {storageclass.kubernetes.io/is-default-class: "true"}}}`,
 				"x | p | Delete | Immediate | false | 90m",
 			},
 		},
@@ -83,7 +85,9 @@ func TestCSIRows(t *testing.T) {
 		"Name | AttachRequired | PodInfoOnMount | StorageCapacity | TokenRequests | RequiresRepublish | Modes | Age",
 		[]tabletest.Case{
 			{
-				"full", `spec: {attachRequired: false, podInfoOnMount: true, storageCapacity: true, requiresRepublish: true, tokenRequests: [{audience: a}, {audience: b}], volumeLifecycleModes: [Persistent, Ephemeral]}`,
+				"full",
+				`spec: {attachRequired: false, podInfoOnMount: true, storageCapacity: true, requiresRepublish: true, ` +
+					`tokenRequests: [{audience: a}, {audience: b}], volumeLifecycleModes: [Persistent, Ephemeral]}`,
 				"x | false | true | true | a,b | true | Persistent,Ephemeral | 90m",
 			},
 			{"bare", ``, "x | true | false | false | <unset> | false | <none> | 90m"},

@@ -35,7 +35,8 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 	gr := kinds.DefinedBy(e.Object.Key().Name)
 	catalog := p.set.live.Load()
 	if catalog.BuiltIn(gr) {
-		p.set.logger.LogAttrs(ctx, slog.LevelWarn, "a definition of a built-in resource has no effect", slog.String("resource", gr.String()))
+		p.set.logger.LogAttrs(ctx, slog.LevelWarn, "a definition of a built-in resource has no effect",
+			slog.String("resource", gr.String()))
 		return nil
 	}
 	var resources []*kinds.Resource

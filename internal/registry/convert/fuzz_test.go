@@ -10,7 +10,8 @@ import (
 // FuzzAnswer reads answers of webhooks: no answer makes the server panic, and what is accepted
 // has the name and the uid of what was sent.
 func FuzzAnswer(f *testing.F) {
-	const value = `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"a","uid":"u","labels":{"a":"b"}},"spec":{"n":1}}`
+	const value = `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"a","uid":"u",` +
+		`"labels":{"a":"b"}},"spec":{"n":1}}`
 	f.Add([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","response":{"uid":"x","convertedObjects":[` +
 		`{"apiVersion":"t.example.com/v2","kind":"Bar","metadata":{"name":"a","uid":"u","labels":{"c":"d"}},"spec":{"n":"1"}}],"result":{"status":"Success"}}}`))
 	f.Add([]byte(`{"response":{"result":{"status":"Failed","message":"no"}}}`))
@@ -32,7 +33,8 @@ func FuzzAnswer(f *testing.F) {
 				continue
 			}
 			metadata, _ := content["metadata"].(map[string]any)
-			if content["apiVersion"] != "t.example.com/v2" || content["kind"] != "Bar" || metadata["name"] != "a" || metadata["uid"] != "u" {
+			if content["apiVersion"] != "t.example.com/v2" || content["kind"] != "Bar" || metadata["name"] != "a" ||
+				metadata["uid"] != "u" {
 				t.Errorf("accepted %v", content)
 			}
 		}

@@ -28,14 +28,18 @@ func newMetrics() *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gapless_conversion_webhook_requests_total",
-			Help: "Reviews that conversion webhooks were asked for, by result: success, refused (a failure or a wrong answer), failed (no answer, or an HTTP error), canceled.",
+			Help: "Reviews that conversion webhooks were asked for, by result: success, refused (a failure or a wrong answer), " +
+				"failed (no answer, or an HTTP error), canceled.",
 		}, []string{"result"}),
 		durations: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gapless_conversion_webhook_duration_seconds", Help: "Time of a review, with the wait for others of the same webhook.",
+			Name:    "gapless_conversion_webhook_duration_seconds",
+			Help:    "Time of a review, with the wait for others of the same webhook.",
 			Buckets: []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30},
 		}),
-		objects: prometheus.NewDesc("gapless_conversion_cached_objects", "Converted objects that are kept for other readers.", nil, nil),
-		bytes:   prometheus.NewDesc("gapless_conversion_cached_bytes", "Memory of the converted objects that are kept, and of what they were made of.", nil, nil),
+		objects: prometheus.NewDesc("gapless_conversion_cached_objects",
+			"Converted objects that are kept for other readers.", nil, nil),
+		bytes: prometheus.NewDesc("gapless_conversion_cached_bytes",
+			"Memory of the converted objects that are kept, and of what they were made of.", nil, nil),
 	}
 	for _, result := range []string{resultSuccess, resultRefused, resultFailed, resultCanceled} {
 		m.requests.WithLabelValues(result) // at zero

@@ -72,7 +72,8 @@ func (c *Converter) ask(ctx context.Context, r *kinds.Resource, sources []source
 	made := make([]map[string]any, len(sources))
 	for i, s := range sources {
 		if made[i], err = accept(s, raw[i], r.GVK().GroupVersion()); err != nil {
-			return nil, wire.Unknown(fmt.Errorf("conversion webhook for %v returned invalid %s%w", s.kind, which(i, len(sources)), refused{err}))
+			return nil, wire.Unknown(fmt.Errorf("conversion webhook for %v returned invalid %s%w",
+				s.kind, which(i, len(sources)), refused{err}))
 		}
 	}
 	return made, nil

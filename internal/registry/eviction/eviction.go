@@ -34,7 +34,8 @@ type Verbs interface {
 	// Change updates an object, which p allows, by change, which it calls again after a
 	// conflict, and returns the object as it is then. It returns an error of change; others
 	// are 404, and 409 for the preconditions.
-	Change(ctx context.Context, t kinds.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error)
+	Change(ctx context.Context, t kinds.Target, p *metav1.Preconditions,
+		change func(u *unstructured.Unstructured) error) (*wire.Object, error)
 	// Budgets is the resource of disruption budgets; nil if there is none.
 	Budgets() *kinds.Resource
 }
@@ -330,7 +331,9 @@ func refused(retryAfter time.Duration, why string) error {
 	if e.ErrStatus.Details == nil {
 		e.ErrStatus.Details = &metav1.StatusDetails{}
 	}
-	e.ErrStatus.Details.Causes = append(e.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: why})
+	e.ErrStatus.Details.Causes = append(e.ErrStatus.Details.Causes, metav1.StatusCause{
+		Type: policyv1.DisruptionBudgetCause, Message: why,
+	})
 	return e
 }
 

@@ -79,5 +79,6 @@ func (s *size) count(n int) bool {
 // tooLarge is the answer to a configuration of, or for, an object whose fields cannot be
 // managed.
 func tooLarge() error {
-	return wire.TooLarge("server-side apply takes objects with at most %d fields inside, 14 000 in one place, and about 1600 managers", maxFields)
+	return wire.TooLarge(
+		"server-side apply takes objects with at most %d fields inside, 14 000 in one place, and about 1600 managers", maxFields)
 }

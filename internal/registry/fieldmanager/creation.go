@@ -56,7 +56,8 @@ func (f *fieldManager) release(m *memory) {
 // stripped are the members of metadata that nobody manages (apimachinery managedfields stripmeta.go).
 func stripped(name string) bool {
 	switch name {
-	case "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion":
+	case "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
+		"resourceVersion":
 		return true
 	}
 	return false

@@ -29,13 +29,17 @@ func customs(tb testing.TB) (*kinds.Resource, *unstructured.Unstructured) {
 "labels":{"type":"object","additionalProperties":{"type":"string"}},
 "any":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}`
 	const names = `{"plural":"things","kind":"Thing","listKind":"ThingList"}`
-	versions, err := custom.Resources([]byte(`{"metadata":{"name":"things.t.example.com"},"spec":{"group":"t.example.com","scope":"Cluster","names":` + names + `,
-"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":` + openAPI + `}}]},
+	versions, err := custom.Resources(
+		[]byte(
+			`{"metadata":{"name":"things.t.example.com"},"spec":{"group":"t.example.com","scope":"Cluster","names":` + names + `,
+"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":` + openAPI +
+				`}}]},
 "status":{"acceptedNames":` + names + `,"conditions":[{"type":"Established","status":"True"}]}}`))
 	if err != nil || len(versions) != 1 {
 		tb.Fatalf("%d versions, %v", len(versions), err)
 	}
-	tree, err := jsontree.Decode([]byte(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"a","labels":{"l":"1"},
+	tree, err := jsontree.Decode(
+		[]byte(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"a","labels":{"l":"1"},
 "ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"u"}],"finalizers":["x.io/f","x.io/g"]},"status":{"x":1},"spec":{
 "text":"a","number":1.5,"flag":true,"either":"x","plain":[{"a":"b"}],"set":["a","b\"c"],"keyed":[{"name":"x","value":"1"},{"name":"x","port":81},{"name":"y<"}],
 "atomic":{"a":"b"},"labels":{"k":"v"},"any":{"deep":{"list":[{"x":null}],"more":{"n":1}},"either":[]}}}`))
@@ -113,7 +117,11 @@ func TestCreationsShareMemoryWithoutMixing(t *testing.T) {
 		for i := range keys {
 			data[fmt.Sprintf("key-%d-of-%d", i, keys)] = "v"
 		}
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": data}}
+		u := &unstructured.Unstructured{
+			Object: map[string]any{
+				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": data,
+			},
+		}
 		if !compareCreation(t, m, kinds.Target{Resource: r}, u) {
 			t.Errorf("the short way was not taken for %d keys", keys)
 		}
@@ -218,7 +226,8 @@ func BenchmarkCreation(b *testing.B) {
 	})
 }
 
-const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","labels":{"app":"web","tier":"front"}},"spec":{
+const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","labels":{"app":"web","tier":"front"}},` +
+	`"spec":{
 "containers":[{"name":"c","image":"i:1","imagePullPolicy":"Always","ports":[{"containerPort":80,"protocol":"TCP"}],"env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],
 "resources":{"limits":{"cpu":"1","memory":"1Gi"}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File",
 "volumeMounts":[{"name":"v","mountPath":"/v"}]}],"volumes":[{"name":"v","emptyDir":{}}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,

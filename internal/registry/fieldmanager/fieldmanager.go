@@ -239,7 +239,8 @@ func (m *Managers) build(t kinds.Target) (*fieldManager, error) {
 	f.ignore(t)
 	if t.Resource.GoType != nil {
 		var err error
-		if f.blank, err = k8sruntime.DefaultUnstructuredConverter.ToUnstructured(reflect.New(t.Resource.GoType).Interface()); err != nil {
+		if f.blank, err = k8sruntime.DefaultUnstructuredConverter.ToUnstructured(
+			reflect.New(t.Resource.GoType).Interface()); err != nil {
 			return nil, fmt.Errorf("an empty %s: %w", t.Resource.Kind, err)
 		}
 	}
@@ -262,7 +263,8 @@ func (m *Managers) build(t kinds.Target) (*fieldManager, error) {
 		}
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	f.FieldManager, err = build(converter, versions{live: m.live, convert: m.convert, custom: t.Resource.Custom}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, f.reset())
+	f.FieldManager, err = build(converter, versions{live: m.live, convert: m.convert, custom: t.Resource.Custom}, defaults{}, f,
+		kind, kind.GroupVersion(), t.Subresource, f.reset())
 	return f, err
 }
 

@@ -24,11 +24,15 @@ func FuzzApply(f *testing.F) {
 	catalog := builtin.Catalog().With(r)
 	pods, _ := catalog.Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 	m := New(kinds.NewLive(catalog), nil)
-	const fields = `[{"manager":"x","operation":"Apply","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{}}},"f:set":{"v:\"a\"":{}}}}}]`
+	const fields = `[{"manager":"x","operation":"Apply","apiVersion":"v1","time":"2026-01-01T00:00:00Z",` +
+		`"fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{}}},"f:set":{"v:\"a\"":{}}}}}]`
 	f.Add(true, custom, custom, []byte(fields))
-	f.Add(true, custom, []byte("apiVersion: t.example.com/v1\nkind: Thing\nspec: {set: [a, a], keyed: [{name: x}, {port: 1}]}"), []byte(`[{}]`))
+	f.Add(true, custom, []byte("apiVersion: t.example.com/v1\nkind: Thing\nspec: {set: [a, a], keyed: [{name: x}, {port: 1}]}"),
+		[]byte(`[{}]`))
 	f.Add(false, []byte(pod), []byte(pod), []byte(fields))
-	f.Add(false, []byte(pod), []byte(`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","ports":[{"containerPort":80},{}]},null]}}`), []byte(`[{"fieldsV1":{"i:0":{},"f:":{}}}]`))
+	f.Add(false, []byte(pod),
+		[]byte(`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","ports":[{"containerPort":80},{}]},null]}}`),
+		[]byte(`[{"fieldsV1":{"i:0":{},"f:":{}}}]`))
 	f.Fuzz(func(t *testing.T, isCustom bool, object, config, managedFields []byte) {
 		target := kinds.Target{Resource: pods}
 		if isCustom {

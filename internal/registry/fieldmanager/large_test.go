@@ -48,7 +48,8 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 		}
 		for _, c := range []struct{ old, config *unstructured.Unstructured }{{nil, wide(n)}, {wide(n), wide(1)}} {
 			_, err := m.Apply(target, c.old, Configuration{Object: c.config, Manager: "m", Force: true})
-			if status := wire.StatusOf(err); (err == nil) != managed || err != nil && (status.Code != 413 || !strings.Contains(status.Message, "50000 fields")) {
+			if status := wire.StatusOf(err); (err == nil) != managed ||
+				err != nil && (status.Code != 413 || !strings.Contains(status.Message, "50000 fields")) {
 				t.Errorf("%d keys: apply answers %v", n, err)
 			}
 		}
@@ -63,7 +64,8 @@ func TestObjectsWithTooManyManagersAreNotManaged(t *testing.T) {
 		var entries []metav1.ManagedFieldsEntry
 		for i := range n {
 			entries = append(entries, metav1.ManagedFieldsEntry{
-				Manager: fmt.Sprintf("m-%d", i), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(1, 0)},
+				Manager: fmt.Sprintf("m-%d", i), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1",
+				Time:       &metav1.Time{Time: time.Unix(1, 0)},
 				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:data":{"f:k%d":{}}}`, i)),
 			})
 		}

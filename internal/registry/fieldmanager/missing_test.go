@@ -20,7 +20,8 @@ import (
 func boats(t *testing.T) (*Managers, kinds.Target) {
 	t.Helper()
 	const names = `{"plural":"boats","kind":"Boat","listKind":"BoatList"}`
-	const version = `"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"},"n":{"type":"integer"}}}}}},
+	const version = `"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object",` +
+		`"properties":{"a":{"type":"string"},"b":{"type":"string"},"n":{"type":"integer"}}}}}},
 "subresources":{"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n"}}}`
 	all, err := custom.Resources([]byte(`{"spec":{"group":"t.example.com","scope":"Cluster","names":` + names + `,"versions":[
 {"name":"v1","served":true,"storage":true,` + version + `,{"name":"v1beta1","served":false,"storage":false,` + version + `]},
@@ -39,7 +40,10 @@ func boat(apiVersion string) *unstructured.Unstructured {
 		"spec":     map[string]any{"a": "1", "n": int64(1)},
 	}}
 	u.SetManagedFields([]metav1.ManagedFieldsEntry{
-		{Manager: "older", Operation: "Apply", APIVersion: apiVersion, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:a":{},"f:n":{}}}`)},
+		{
+			Manager: "older", Operation: "Apply", APIVersion: apiVersion, FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:a":{},"f:n":{}}}`),
+		},
 	})
 	return u
 }

@@ -81,7 +81,8 @@ func fixtures(t *testing.T) map[*kinds.Resource]*unstructured.Unstructured {
 		if group == "" {
 			group = "core"
 		}
-		body, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD", strings.Join([]string{group, r.Version, r.Kind, "json"}, ".")))
+		body, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD",
+			strings.Join([]string{group, r.Version, r.Kind, "json"}, ".")))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -93,7 +94,8 @@ func fixtures(t *testing.T) map[*kinds.Resource]*unstructured.Unstructured {
 			t.Fatal(err)
 		}
 		u := &unstructured.Unstructured{Object: tree}
-		if _, err := applied().ObjectToTyped(u); runtime.IsNotRegisteredError(err) || err != nil && strings.Contains(err.Error(), "no type found") {
+		if _, err := applied().ObjectToTyped(u); runtime.IsNotRegisteredError(err) ||
+			err != nil && strings.Contains(err.Error(), "no type found") {
 			t.Logf("%s has no type in client-go: %v", r.Kind, err)
 			continue
 		}
@@ -130,7 +132,8 @@ func compareSets(t *testing.T, u *unstructured.Unstructured, ours, upstreams man
 	}
 	if gotErr == nil && !got.Equals(want) {
 		text, _ := json.Marshal(u.Object)
-		t.Errorf("%s: %.0s\nonly here: %s\nonly upstream: %s", u.GroupVersionKind(), text, got.Difference(want), want.Difference(got))
+		t.Errorf("%s: %.0s\nonly here: %s\nonly upstream: %s",
+			u.GroupVersionKind(), text, got.Difference(want), want.Difference(got))
 	}
 }
 
@@ -178,7 +181,8 @@ func TestCreationsAreTrackedAsUpstream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		upstreams, err := managedfields.NewDefaultFieldManager(applied(), scheme.Scheme, defaults{}, scheme.Scheme, kind, kind.GroupVersion(), "", f.reset())
+		upstreams, err := managedfields.NewDefaultFieldManager(applied(), scheme.Scheme, defaults{}, scheme.Scheme, kind,
+			kind.GroupVersion(), "", f.reset())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,8 @@ func (f *fieldManager) unchanged(live map[string]any, c Configuration) bool {
 	config := c.Object.Object
 	liveMeta, is := live["metadata"].(map[string]any)
 	meta, also := config["metadata"].(map[string]any)
-	if !is || !also || f.root == nil || live["apiVersion"] != f.version || config["apiVersion"] != f.version || live["kind"] != config["kind"] {
+	if !is || !also || f.root == nil || live["apiVersion"] != f.version || config["apiVersion"] != f.version ||
+		live["kind"] != config["kind"] {
 		return false
 	}
 	annotations, _ := liveMeta["annotations"].(map[string]any)
@@ -119,7 +120,11 @@ func (f *fieldManager) included(w inclusion, p place) (all fields, ok bool) {
 			continue
 		}
 		if name == "metadata" {
-			of = fields{below: slices.DeleteFunc(of.below, func(part field) bool { return stripped(part.name) || f.ignoredMeta[part.name] })}
+			of = fields{
+				below: slices.DeleteFunc(of.below, func(part field) bool {
+					return stripped(part.name) || f.ignoredMeta[part.name]
+				}),
+			}
 		}
 		all.put(field{name: name, fields: of})
 	}

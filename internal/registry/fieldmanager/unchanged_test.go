@@ -129,7 +129,8 @@ func (p *applies) apply(target kinds.Target, live *unstructured.Unstructured, c 
 	if got && !same {
 		before, _ := json.Marshal(live.Object)
 		applied, _ := json.Marshal(c.Object.Object)
-		p.Errorf("%s: %s applies\n%s\nto\n%s\nwhich is found to change nothing, but %v\n%s", target.Subresource, c.Manager, applied, before, err, cmp.Diff(live, next))
+		p.Errorf("%s: %s applies\n%s\nto\n%s\nwhich is found to change nothing, but %v\n%s",
+			target.Subresource, c.Manager, applied, before, err, cmp.Diff(live, next))
 	}
 	if err != nil {
 		return nil
@@ -251,7 +252,9 @@ func TestDefaultsInWhatIsReplacedAreNoChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	live.Object = jsonOf(t, live)
-	if list, _, _ := unstructured.NestedSlice(live.Object, "spec", "plain"); !cmp.Equal(list, []any{map[string]any{"a": "b", "filled": "x"}}) {
+	if list, _, _ := unstructured.NestedSlice(live.Object, "spec", "plain"); !cmp.Equal(list, []any{
+		map[string]any{"a": "b", "filled": "x"},
+	}) {
 		t.Fatalf("the list is %v", list)
 	}
 	if !f.unchanged(live.Object, c) {

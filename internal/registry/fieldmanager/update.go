@@ -113,7 +113,8 @@ func known(e map[string]any) bool {
 
 func sameManager(a any, b map[string]any) bool {
 	other, is := a.(map[string]any)
-	return is && other["manager"] == b["manager"] && other["operation"] == b["operation"] && other["subresource"] == b["subresource"]
+	return is && other["manager"] == b["manager"] && other["operation"] == b["operation"] &&
+		other["subresource"] == b["subresource"]
 }
 
 // entry returns the entry of a manager of updates. fields is used by it.

@@ -44,9 +44,18 @@ type condition struct {
 // process, and cannot fail.
 func (r *remaining) conditions() []condition {
 	all := []condition{
-		{corev1.NamespaceDeletionDiscoveryFailure, corev1.ConditionFalse, "ResourcesDiscovered", "All resources successfully discovered"},
-		{corev1.NamespaceDeletionGVParsingFailure, corev1.ConditionFalse, "ParsedGroupVersions", "All legacy kube types successfully parsed"},
-		{corev1.NamespaceDeletionContentFailure, corev1.ConditionFalse, "ContentDeleted", "All content successfully deleted, may be waiting on finalization"},
+		{
+			corev1.NamespaceDeletionDiscoveryFailure, corev1.ConditionFalse, "ResourcesDiscovered",
+			"All resources successfully discovered",
+		},
+		{
+			corev1.NamespaceDeletionGVParsingFailure, corev1.ConditionFalse, "ParsedGroupVersions",
+			"All legacy kube types successfully parsed",
+		},
+		{
+			corev1.NamespaceDeletionContentFailure, corev1.ConditionFalse, "ContentDeleted",
+			"All content successfully deleted, may be waiting on finalization",
+		},
 		{corev1.NamespaceContentRemaining, corev1.ConditionFalse, "ContentRemoved", "All content successfully removed"},
 		{corev1.NamespaceFinalizersRemaining, corev1.ConditionFalse, "ContentRemoved", "All content successfully removed"},
 	}
@@ -55,7 +64,8 @@ func (r *remaining) conditions() []condition {
 	}
 	if n := len(r.errors); n > 0 {
 		slices.Sort(r.errors)
-		fail(2, "ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", n, strings.Join(r.errors, ", ")))
+		fail(2, "ContentDeletionFailed",
+			fmt.Sprintf("Failed to delete all resource types, %d remaining: %s", n, strings.Join(r.errors, ", ")))
 	}
 	var texts []string
 	for gr, n := range r.objects {

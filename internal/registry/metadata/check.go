@@ -52,13 +52,16 @@ func bareFinalizers(r *kinds.Resource, u *unstructured.Unstructured) field.Error
 	}
 	var errs field.ErrorList
 	for i, name := range u.GetFinalizers() {
-		if strings.Contains(name, "/") || slices.Contains([]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}, name) {
+		if strings.Contains(name, "/") ||
+			slices.Contains([]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}, name) {
 			continue
 		}
 		if len(errs) == ShownErrors {
 			break // see Flooded
 		}
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
+		errs = append(errs,
+			field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name,
+				"name is neither a standard finalizer name nor is it fully qualified"))
 	}
 	return errs
 }

@@ -43,7 +43,8 @@ func MatchPath(t kinds.Target, u *unstructured.Unstructured) error {
 		return err
 	}
 	if ns := u.GetNamespace(); t.Namespace != "" && ns != "" && ns != t.Namespace {
-		return wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, t.Namespace)
+		return wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)",
+			ns, t.Namespace)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func TestOrdinaryMetadataIsRecognized(t *testing.T) {
 func TestInvalidMetadataIsNotRecognized(t *testing.T) {
 	for _, text := range []string{
 		`{}`, `{"name":""}`, `{"name":1}`, `{"name":"a"}`, `{"name":"a","namespace":""}`, `{"name":"a","namespace":"N"}`,
-		`{"name":"a","namespace":"-n"}`, `{"name":"a","namespace":"n.n"}`, `{"name":"a","namespace":"` + strings.Repeat("n", 64) + `"}`,
+		`{"name":"a","namespace":"-n"}`, `{"name":"a","namespace":"n.n"}`,
+		`{"name":"a","namespace":"` + strings.Repeat("n", 64) + `"}`,
 		`{"name":"a","namespace":"n","generation":-1}`, `{"name":"a","namespace":"n","labels":{"-a":"b"}}`,
 		`{"name":"a","namespace":"n","labels":{"a":"b "}}`, `{"name":"a","namespace":"n","labels":{"a":"-"}}`,
 		`{"name":"a","namespace":"n","labels":{"a":1}}`, `{"name":"a","namespace":"n","labels":[]}`,
@@ -69,7 +70,8 @@ func TestInvalidMetadataIsNotRecognized(t *testing.T) {
 		`{"name":"a","namespace":"n","annotations":{"a":"` + strings.Repeat("x", 256<<10) + `"}}`,
 		`{"name":"a","namespace":"n","managedFields":{}}`, `{"name":"a","namespace":"n","managedFields":[1]}`,
 		`{"name":"a","namespace":"n","managedFields":[{"manager":"m","operation":"Other","fieldsType":"FieldsV1"}]}`,
-		`{"name":"a","namespace":"n","managedFields":[{"manager":"` + strings.Repeat("m", 129) + `","operation":"Apply","fieldsType":"FieldsV1"}]}`,
+		`{"name":"a","namespace":"n","managedFields":[{"manager":"` + strings.Repeat("m",
+			129) + `","operation":"Apply","fieldsType":"FieldsV1"}]}`,
 		`{"name":"a","namespace":"n","managedFields":[{"manager":"m","operation":"Apply","fieldsType":"FieldsV2"}]}`,
 		`{"name":"a","namespace":"n","finalizers":["x"]}`, `{"name":"a","namespace":"n","ownerReferences":[]}`,
 	} {

@@ -192,13 +192,16 @@ func Decode(body []byte, v kinds.FieldValidation) (*Scale, []string, error) {
 	var s Scale
 	problems, err := kjson.UnmarshalStrict(body, &s)
 	if err != nil {
-		return nil, nil, wire.BadRequest("the object provided is unrecognized (must be of type Scale): %v (%s)", err, kinds.Excerpt(body))
+		return nil, nil, wire.BadRequest("the object provided is unrecognized (must be of type Scale): %v (%s)",
+			err, kinds.Excerpt(body))
 	}
 	if s.Kind != "" && s.Kind != kind || s.APIVersion != "" && s.APIVersion != apiVersion {
-		return nil, nil, wire.BadRequest("%s in version %q cannot be handled as a Scale: %s is expected", s.Kind, s.APIVersion, apiVersion)
+		return nil, nil, wire.BadRequest("%s in version %q cannot be handled as a Scale: %s is expected",
+			s.Kind, s.APIVersion, apiVersion)
 	}
 	if v == kinds.FieldsStrict && len(problems) > 0 {
-		return nil, nil, wire.BadRequest("Scale in version %q cannot be handled as a Scale: %v", "v1", runtime.NewStrictDecodingError(problems))
+		return nil, nil, wire.BadRequest("Scale in version %q cannot be handled as a Scale: %v",
+			"v1", runtime.NewStrictDecodingError(problems))
 	}
 	var warnings []string
 	if v == kinds.FieldsWarn {
@@ -216,7 +219,8 @@ func (s *Scale) Set(t kinds.Target, current *wire.Object) (*unstructured.Unstruc
 		return nil, wire.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, t.Name)
 	}
 	if s.Namespace != "" && s.Namespace != t.Namespace {
-		return nil, wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", s.Namespace, t.Namespace)
+		return nil, wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)",
+			s.Namespace, t.Namespace)
 	}
 	if s.UID != "" && s.UID != current.UID() {
 		return nil, wire.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(

@@ -21,7 +21,9 @@ func object(tb testing.TB, body string) *wire.Object {
 func target() kinds.Target {
 	return kinds.Target{Namespace: "ns", Name: "x", Resource: &kinds.Resource{
 		Group: "g.example.com", Version: "v1", Plural: "foos", Namespaced: true,
-		Scale: &kinds.ScalePaths{SpecReplicas: []string{"spec", "n"}, StatusReplicas: []string{"status", "n"}, Selector: []string{"status", "sel"}},
+		Scale: &kinds.ScalePaths{
+			SpecReplicas: []string{"spec", "n"}, StatusReplicas: []string{"status", "n"}, Selector: []string{"status", "sel"},
+		},
 	}}
 }
 
@@ -33,14 +35,19 @@ func TestScaleShowsStringAndObjectSelectors(t *testing.T) {
 		expression:                  ``,
 		`7`:                         ``,
 	} {
-		got, err := scale.Of(target(), object(t, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","uid":"u","resourceVersion":"5","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"n":3},"status":{"n":2,"sel":`+selector+`}}`), 0)
+		got, err := scale.Of(target(),
+			object(t,
+				`{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","uid":"u",`+
+					`"resourceVersion":"5","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"n":3},"status":{"n":2,"sel":`+
+					selector+`}}`), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want != "" {
 			want += ","
 		}
-		full := `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z","name":"x","namespace":"ns","resourceVersion":"5","uid":"u"},"spec":{"replicas":3},"status":{"replicas":2`
+		full := `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z",` +
+			`"name":"x","namespace":"ns","resourceVersion":"5","uid":"u"},"spec":{"replicas":3},"status":{"replicas":2`
 		if want != "" {
 			full += "," + want[:len(want)-1]
 		}
@@ -60,10 +67,15 @@ func TestScaleOfAResourceWithoutOneIsNotFound(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, body := range []string{`{}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"replicas":7}}`, `{"spec":{"replicas":1.5}}`, `{"spec":null}`, `[]`, ``} {
+	for _, body := range []string{
+		`{}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"replicas":7}}`, `{"spec":{"replicas":1.5}}`,
+		`{"spec":null}`, `[]`, ``,
+	} {
 		f.Add([]byte(body))
 	}
-	current := object(f, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","uid":"u","resourceVersion":"5"},"spec":"no map"}`)
+	current := object(f,
+		`{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","uid":"u",`+
+			`"resourceVersion":"5"},"spec":"no map"}`)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s, _, err := scale.Decode(body, kinds.FieldsWarn)
 		if err == nil {
@@ -83,13 +95,17 @@ func TestTheScaleOfACustomResourceNeedsItsReplicas(t *testing.T) {
 	at := target()
 	at.Resource.Scale.Strict = true
 	with := func(spec, status string) *wire.Object {
-		return object(t, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":`+spec+`,"status":`+status+`}`)
+		return object(t,
+			`{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":`+spec+`,"status":`+status+`}`)
 	}
 	for _, test := range []struct{ spec, status, want string }{
 		{`{}`, `{}`, `500 InternalError Internal error occurred: the spec replicas field ".spec.n" does not exist`},
 		{`{"n":"1"}`, `{}`, `500  .spec.n accessor error: 1 is of the type string, expected int64`},
 		{`{"n":1}`, `{"n":true}`, `500  .status.n accessor error: true is of the type bool, expected int64`},
-		{`{"n":1}`, `{"sel":{"matchLabels":{}}}`, `500  .status.sel accessor error: map[matchLabels:map[]] is of the type map[string]interface {}, expected string`},
+		{
+			`{"n":1}`, `{"sel":{"matchLabels":{}}}`,
+			`500  .status.sel accessor error: map[matchLabels:map[]] is of the type map[string]interface {}, expected string`,
+		},
 	} {
 		_, err := scale.Read(at, with(test.spec, test.status))
 		s := wire.StatusOf(err)

@@ -142,7 +142,16 @@ func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
 func TestAKeyInTheStoreNamesOneObject(t *testing.T) {
 	var none store.Store
 	r := NewSource(none).Resource(kinds.GroupResource{Group: "apps", Resource: "deployments"}, nil)
-	keys := []wire.Key{{}, {Name: "a"}, {Namespace: "a"}, {Namespace: "a", Name: "b"}, {Namespace: "a", Name: "bb"}, {Namespace: "aa", Name: "b"}, {Namespace: "b", Name: "a"}, {Name: "ab"}}
+	keys := []wire.Key{
+		{},
+		{Name: "a"},
+		{Namespace: "a"},
+		{Namespace: "a", Name: "b"},
+		{Namespace: "a", Name: "bb"},
+		{Namespace: "aa", Name: "b"},
+		{Namespace: "b", Name: "a"},
+		{Name: "ab"},
+	}
 	for _, key := range keys {
 		for _, other := range keys {
 			if got, want := r.names(r.Key(other), key), key == other; got != want {

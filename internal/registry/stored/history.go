@@ -17,7 +17,9 @@ import (
 var _ watchcache.History = (*Resource)(nil)
 
 // Entries implements watchcache.History.
-func (r *Resource) Entries(ctx context.Context, q watchcache.Range) (entries []*watchcache.Entry, through kube.ResourceVersion, err error) {
+func (r *Resource) Entries(ctx context.Context,
+	q watchcache.Range,
+) (entries []*watchcache.Entry, through kube.ResourceVersion, err error) {
 	if err := r.lived(q.After, kube.ExpiredWatch); err != nil {
 		return nil, q.After, err
 	}

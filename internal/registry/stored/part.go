@@ -108,9 +108,10 @@ func (p *part) before(c store.Change, f found) (*wire.Object, error) {
 		return f.previous, nil
 	}
 	revision := c.Previous.ModRevision
-	i, is := slices.BinarySearchFunc(p.entries, kube.ResourceVersion(revision), func(e *watchcache.Entry, rv kube.ResourceVersion) int {
-		return cmp.Compare(e.RV, rv)
-	})
+	i, is := slices.BinarySearchFunc(p.entries, kube.ResourceVersion(revision),
+		func(e *watchcache.Entry, rv kube.ResourceVersion) int {
+			return cmp.Compare(e.RV, rv)
+		})
 	if is {
 		return p.entries[i].Object, nil
 	}

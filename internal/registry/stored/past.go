@@ -80,7 +80,9 @@ func (p *Past) query(start, namespace string) store.Query {
 
 // page reads one page and returns the selected objects, and the key at which the next page
 // begins, "" when there is none.
-func (p *Past) page(ctx context.Context, q store.Query, sel watchcache.Selection) (objects []*wire.Object, next string, err error) {
+func (p *Past) page(ctx context.Context, q store.Query,
+	sel watchcache.Selection,
+) (objects []*wire.Object, next string, err error) {
 	release, err := p.resource.source.acquire(ctx)
 	if err != nil {
 		return nil, "", err

@@ -57,7 +57,8 @@ func NewSource(s store.Store) *Source { return NewMirror(s, nil) }
 // NewMirror returns the source of a mirror's resources.
 func NewMirror(s store.Store, v Versions) *Source {
 	return &Source{
-		store: s, mirror: v, slots: make(chan struct{}, readers), decoded: decoded{entries: map[int64]kept{}, reading: map[place]chan struct{}{}},
+		store: s, mirror: v, slots: make(chan struct{}, readers),
+		decoded: decoded{entries: map[int64]kept{}, reading: map[place]chan struct{}{}},
 		buffers: sync.Pool{New: func() any { return &store.Buffer{} }},
 		texts:   texts.New(),
 	}

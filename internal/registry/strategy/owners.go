@@ -52,6 +52,10 @@ func UniqueOwners(u *unstructured.Unstructured, at Stage) []string {
 	if at == Admitted {
 		when = " after mutating admission happens"
 	}
-	return []string{fmt.Sprintf(".metadata.ownerReferences contains duplicate entries%s; API server dedups owner references in 1.20+, and may "+
-		"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %s", when, strings.Join(duplicates, ", "))}
+	return []string{
+		fmt.Sprintf(
+			".metadata.ownerReferences contains duplicate entries%s; API server dedups owner references in 1.20+, and may "+
+				"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %s", when,
+			strings.Join(duplicates, ", ")),
+	}
 }

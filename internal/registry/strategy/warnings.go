@@ -45,7 +45,9 @@ func finalizerWarnings(name string) []string {
 	switch {
 	case strings.Contains(name, "/") || slices.Contains(standard, name):
 	case strings.Contains(name, "."):
-		warn("prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers")
+		warn(
+			"prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with " +
+				"other finalizer writers")
 	default:
 		warn("prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
 	}

@@ -124,19 +124,22 @@ func TestCallersAreWhoTheyAreUpstream(t *testing.T) {
 	}), u.ClientCA(t), nil)
 	jane := u.Certificate(t, "jane", "editors")
 	socket := func(token string) string {
-		return "Sec-WebSocket-Protocol:v4.channel.k8s.io, base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte(token))
+		return "Sec-WebSocket-Protocol:v4.channel.k8s.io, base64url.bearer.authorization.k8s.io." +
+			base64.RawURLEncoding.EncodeToString([]byte(token))
 	}
 	for name, c := range map[string]struct {
 		cert    *tls.Certificate
 		headers string // "name:value", separated by |
 		want    string
 	}{
-		"nobody":                           {nil, "", "401"},
-		"a token":                          {nil, "Authorization:Bearer token-lister", "lister[lister system:authenticated][][]"},
-		"an unknown token":                 {nil, "Authorization:Bearer guess", "401"},
-		"an empty token":                   {nil, "Authorization:Bearer ", "401"},
-		"a password":                       {nil, "Authorization:Basic amFuZTpqYW5l", "401"},
-		"a token in a WebSocket":           {nil, "Connection:Upgrade|Upgrade:websocket|" + socket("token-joe"), "joe[system:authenticated][][v4.channel.k8s.io]"},
+		"nobody":           {nil, "", "401"},
+		"a token":          {nil, "Authorization:Bearer token-lister", "lister[lister system:authenticated][][]"},
+		"an unknown token": {nil, "Authorization:Bearer guess", "401"},
+		"an empty token":   {nil, "Authorization:Bearer ", "401"},
+		"a password":       {nil, "Authorization:Basic amFuZTpqYW5l", "401"},
+		"a token in a WebSocket": {
+			nil, "Connection:Upgrade|Upgrade:websocket|" + socket("token-joe"), "joe[system:authenticated][][v4.channel.k8s.io]",
+		},
 		"a token of a WebSocket elsewhere": {nil, socket("token-joe"), "401"},
 		"an unknown token in a WebSocket":  {nil, "Connection:Upgrade|Upgrade:websocket|" + socket("guess"), "401"},
 		"a certificate":                    {&jane, "", "jane[editors system:authenticated][][]"},
@@ -183,23 +186,34 @@ func TestDecisionsAreUpstreams(t *testing.T) {
 		a := open(t, u, lasting(mode))
 		for _, name := range []string{"jane", "joe", "lister", "watcher", "root"} {
 			for path, attributes := range map[string]auth.Attributes{
-				"/api/v1/namespaces/shop/configmaps":                                 configMaps("list"),
-				"/api/v1/namespaces/shop/configmaps?watch=1&timeoutSeconds=1":        configMaps("watch"),
-				"/api/v1/namespaces/shop/configmaps?fieldSelector=metadata.name%3Da": named(configMaps("list"), "a", "metadata.name=a"),
-				"/api/v1/namespaces/shop/configmaps/a":                               named(configMaps("get"), "a", ""),
-				"/api/v1/namespaces/shop/configmaps/none":                            named(configMaps("get"), "none", ""),
-				"/api/v1/namespaces/shop":                                            {Verb: "get", Resource: schema.GroupResource{Resource: "namespaces"}, Version: "v1", Namespace: "shop", Name: "shop"},
-				"/api/v1/secrets":                                                    {Verb: "list", Resource: schema.GroupResource{Resource: "secrets"}, Version: "v1"},
-				"/apis/apps/v1/deployments":                                          {Verb: "list", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Version: "v1"},
-				"/api":                                                               {Verb: "get", Path: "/api"},
-				"/metrics":                                                           {Verb: "get", Path: "/metrics"},
-				"/api/v1/watch/namespaces/shop/configmaps/a?timeoutSeconds=1":        named(configMaps("watch"), "a", ""),
-				"/api/v1/namespaces/shop/configmaps?labelSelector=a+in+%28b%29&resourceVersion=0": labelled(configMaps("list"), "a in (b)"),
+				"/api/v1/namespaces/shop/configmaps":                          configMaps("list"),
+				"/api/v1/namespaces/shop/configmaps?watch=1&timeoutSeconds=1": configMaps("watch"),
+				"/api/v1/namespaces/shop/configmaps?fieldSelector=metadata.name%3Da": named(configMaps("list"), "a",
+					"metadata.name=a"),
+				"/api/v1/namespaces/shop/configmaps/a":    named(configMaps("get"), "a", ""),
+				"/api/v1/namespaces/shop/configmaps/none": named(configMaps("get"), "none", ""),
+				"/api/v1/namespaces/shop": {
+					Verb: "get", Resource: schema.GroupResource{Resource: "namespaces"}, Version: "v1", Namespace: "shop",
+					Name: "shop",
+				},
+				"/api/v1/secrets": {
+					Verb: "list", Resource: schema.GroupResource{Resource: "secrets"}, Version: "v1",
+				},
+				"/apis/apps/v1/deployments": {
+					Verb: "list", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Version: "v1",
+				},
+				"/api":     {Verb: "get", Path: "/api"},
+				"/metrics": {Verb: "get", Path: "/metrics"},
+				"/api/v1/watch/namespaces/shop/configmaps/a?timeoutSeconds=1": named(configMaps("watch"), "a", ""),
+				"/api/v1/namespaces/shop/configmaps?labelSelector=a+in+%28b%29&resourceVersion=0": labelled(configMaps("list"),
+					"a in (b)"),
 			} {
 				got := wire.StatusOf(a.Authorize(t.Context(), callerOf(t, a, "token-"+name), attributes))
 				want := directly(t, u, name, path)
-				if want.Code == http.StatusForbidden && (got.Message != want.Message || got.Code != want.Code) || want.Code != http.StatusForbidden && got.Code != http.StatusOK {
-					t.Errorf("%s: %s gets %s: %d %s, upstream: %d %s", mode, name, path, got.Code, got.Message, want.Code, want.Message)
+				if want.Code == http.StatusForbidden && (got.Message != want.Message || got.Code != want.Code) ||
+					want.Code != http.StatusForbidden && got.Code != http.StatusOK {
+					t.Errorf("%s: %s gets %s: %d %s, upstream: %d %s",
+						mode, name, path, got.Code, got.Message, want.Code, want.Message)
 				}
 			}
 		}
@@ -339,7 +353,9 @@ func TestImpersonationIsAllowedByUpstream(t *testing.T) {
 func TestAnswersAreUsedWhileUpstreamIsAway(t *testing.T) {
 	u := relaytest.New(t)
 	for _, mode := range []access.Mode{access.Reviews, access.Passthrough} {
-		for stale, want := range map[time.Duration][2]int{time.Hour: {http.StatusOK, http.StatusForbidden}, 0: {http.StatusServiceUnavailable, http.StatusServiceUnavailable}} {
+		for stale, want := range map[time.Duration][2]int{
+			time.Hour: {http.StatusOK, http.StatusForbidden}, 0: {http.StatusServiceUnavailable, http.StatusServiceUnavailable},
+		} {
 			a := open(t, u, asking(mode, stale))
 			jane, joe := callerOf(t, a, "token-jane"), callerOf(t, a, "token-joe")
 			decide := func(u user.Info, verb string) int { return code(a.Authorize(t.Context(), u, configMaps(verb))) }
@@ -387,7 +403,8 @@ func TestARelayThatMayNotAskAllowsNothing(t *testing.T) {
 	}
 	u.Delete(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/relay")
 	err := a.Authorize(t.Context(), jane, configMaps("list"))
-	if code(err) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), `User "relay" cannot create resource "subjectaccessreviews"`) {
+	if code(err) != http.StatusServiceUnavailable ||
+		!strings.Contains(err.Error(), `User "relay" cannot create resource "subjectaccessreviews"`) {
 		t.Errorf("a decision: %v", err)
 	}
 	if _, err := a.Authenticate(request(t, "token-jane")); code(err) != http.StatusServiceUnavailable {
@@ -397,7 +414,8 @@ func TestARelayThatMayNotAskAllowsNothing(t *testing.T) {
 
 func TestRulesAreNotKnown(t *testing.T) {
 	a := open(t, relaytest.New(t), lasting(access.Reviews))
-	if rules, err := a.Rules(t.Context(), &user.DefaultInfo{Name: "jane"}, "shop"); err == nil || len(rules.Resources)+len(rules.Paths) > 0 {
+	if rules, err := a.Rules(t.Context(), &user.DefaultInfo{Name: "jane"}, "shop"); err == nil ||
+		len(rules.Resources)+len(rules.Paths) > 0 {
 		t.Errorf("%v, %v", rules, err)
 	}
 }

@@ -26,7 +26,9 @@ func allowing(t *testing.T, before func(w http.ResponseWriter)) *access.Access {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`)
 	}), nil, nil)
-	a, err := access.New(access.Config{Upstream: &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: front.CA()}}})
+	a, err := access.New(access.Config{
+		Upstream: &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: front.CA()}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func TestAQuestionWhoseAnswerIsLostIsAskedAgain(t *testing.T) {
 		asked.Store(0)
 		d := a.Decide(t.Context(), who, lists(fmt.Sprint(losses)))
 		if d.Allowed != allowed || asked.Load() != min(losses+1, 2) {
-			t.Errorf("%d answers were lost: it is allowed: %v (%v), and asked %d times", losses, d.Allowed, d.Refusal, asked.Load())
+			t.Errorf("%d answers were lost: it is allowed: %v (%v), and asked %d times",
+				losses, d.Allowed, d.Refusal, asked.Load())
 		}
 	}
 }

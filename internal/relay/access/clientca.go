@@ -74,7 +74,8 @@ func ClientCAFromUpstream(cfg *rest.Config, logger *slog.Logger) (*ClientCA, err
 		}
 		text, is := object.Data[clientCAKey]
 		if !is {
-			return nil, fmt.Errorf("the ConfigMap extension-apiserver-authentication has no %s: upstream takes no client certificates", clientCAKey)
+			return nil, fmt.Errorf(
+				"the ConfigMap extension-apiserver-authentication has no %s: upstream takes no client certificates", clientCAKey)
 		}
 		return []byte(text), nil
 	}, logger)
@@ -135,7 +136,8 @@ func (c *ClientCA) Load(ctx context.Context) (changed bool, err error) {
 		return false, fmt.Errorf("read upstream's CA of client certificates: %w", err)
 	}
 	if err := c.kept.Save(source); err != nil {
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "the CA of client certificates is not kept for the next start", slog.Any("error", err))
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "the CA of client certificates is not kept for the next start",
+			slog.Any("error", err))
 	}
 	return true, nil
 }

@@ -133,7 +133,9 @@ func TestUpstreamPublishesItsClientCA(t *testing.T) {
 		t.Errorf("without the ConfigMap: %s", got)
 	}
 	configMap := func(data string) {
-		u.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: extension-apiserver-authentication, namespace: kube-system}, data: {"+data+"}}")
+		u.Apply(t,
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: extension-apiserver-authentication, namespace: "+
+				"kube-system}, data: {"+data+"}}")
 	}
 	configMap("requestheader-allowed-names: '[]'")
 	if got := load(); !strings.Contains(got, "has no client-ca-file") {

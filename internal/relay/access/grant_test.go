@@ -76,7 +76,8 @@ func TestAWatchEndsWhenItsUserMayNotWatchAnyMore(t *testing.T) {
 		u.Revoke(t, "watcher")
 		for _, g := range grants {
 			<-g.Refused()
-			if text := `User "watcher" cannot watch resource "configmaps" in API group "" in the namespace "shop"`; code(g.Err()) != http.StatusForbidden || !strings.Contains(g.Err().Error(), text) {
+			if text := `User "watcher" cannot watch resource "configmaps" in API group "" in the namespace "shop"`; code(
+				g.Err()) != http.StatusForbidden || !strings.Contains(g.Err().Error(), text) {
 				t.Fatalf("%s: %v", mode, g.Err())
 			}
 			g.Close()
@@ -217,7 +218,8 @@ func TestPassthroughKnowsWhoUpstreamHasAccepted(t *testing.T) {
 		t.Errorf("an unknown token: %v", err)
 	}
 	u.Cut()
-	if jane, guess, nobody := known("token-jane"), known("guess"), known(""); jane != http.StatusOK || guess != http.StatusServiceUnavailable || nobody != http.StatusUnauthorized {
+	if jane, guess, nobody := known("token-jane"), known("guess"), known(""); jane != http.StatusOK ||
+		guess != http.StatusServiceUnavailable || nobody != http.StatusUnauthorized {
 		t.Errorf("jane %d, an unknown token %d, nobody %d", jane, guess, nobody)
 	}
 }
@@ -241,7 +243,8 @@ func TestPassthroughPassesImpersonationOn(t *testing.T) {
 		if got := code(a.Authorize(t.Context(), as, configMaps("watch"))); got != http.StatusForbidden {
 			t.Errorf("%s as lister may watch: %d", token, got)
 		}
-		if plain := callerOf(t, a, token); plain.GetName() == as.GetName() || !strings.HasPrefix(plain.GetName(), access.ReaderPrefix) {
+		if plain := callerOf(t, a, token); plain.GetName() == as.GetName() ||
+			!strings.HasPrefix(plain.GetName(), access.ReaderPrefix) {
 			t.Errorf("%s is %s, and %s as lister", token, plain.GetName(), as.GetName())
 		}
 	}

@@ -34,12 +34,18 @@ func keeping(t *testing.T, dir string, mode Mode) *Access {
 
 // jane is a user with all that a user can have.
 func jane() user.Info {
-	return &user.DefaultInfo{Name: "jane", UID: "7", Groups: []string{"a", "system:authenticated"}, Extra: map[string][]string{"x": {"1", "2"}}}
+	return &user.DefaultInfo{
+		Name: "jane", UID: "7", Groups: []string{"a", "system:authenticated"}, Extra: map[string][]string{"x": {"1", "2"}},
+	}
 }
 
 // TestKeptAnswersAreUsedNoLongerThanInOneProcess starts an Access again at different times after its answers.
 func TestKeptAnswersAreUsedNoLongerThanInOneProcess(t *testing.T) {
-	refused := &wire.StatusError{ErrStatus: metav1.Status{Status: "Failure", Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no"}}
+	refused := &wire.StatusError{
+		ErrStatus: metav1.Status{
+			Status: "Failure", Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no",
+		},
+	}
 	for _, c := range []struct {
 		name       string
 		between    time.Duration // the answers and the start
@@ -69,8 +75,10 @@ func TestKeptAnswersAreUsedNoLongerThanInOneProcess(t *testing.T) {
 				}
 				token, allowed, denied := a.keyOf([]byte("token")), a.keyOf([]byte("may")), a.keyOf([]byte("may not"))
 				r.tokens.keep(token, answer[user.Info]{value: jane(), fresh: 10 * time.Second, end: end}, asked)
-				a.decisions.keep(allowed, answer[verdict]{value: verdict{allowed: true, reason: "a role"}, fresh: 10 * time.Second, end: end}, asked)
-				a.decisions.keep(denied, answer[verdict]{value: verdict{refusal: refused}, fresh: 10 * time.Second, end: end}, asked)
+				a.decisions.keep(allowed,
+					answer[verdict]{value: verdict{allowed: true, reason: "a role"}, fresh: 10 * time.Second, end: end}, asked)
+				a.decisions.keep(denied, answer[verdict]{value: verdict{refusal: refused}, fresh: 10 * time.Second, end: end},
+					asked)
 				a.keep()
 				wait(max(c.between, 0))
 
@@ -82,7 +90,8 @@ func TestKeptAnswersAreUsedNoLongerThanInOneProcess(t *testing.T) {
 					t.Error("keys are other ones")
 				}
 				r, _ = again.mode.(*reviews)
-				who, may, mayNot := r.tokens.usable(token, time.Now()), again.decisions.usable(allowed, time.Now()), again.decisions.usable(denied, time.Now())
+				who, may, mayNot := r.tokens.usable(token, time.Now()), again.decisions.usable(allowed,
+					time.Now()), again.decisions.usable(denied, time.Now())
 				if (who != nil) != c.usable || (may != nil) != c.usable || (mayNot != nil) != c.usable {
 					t.Fatalf("usable: %v %v %v, want %v", who, may, mayNot, c.usable)
 				}
@@ -92,7 +101,8 @@ func TestKeptAnswersAreUsedNoLongerThanInOneProcess(t *testing.T) {
 				if diff := cmp.Diff(jane(), who.value); diff != "" {
 					t.Error(diff)
 				}
-				if !may.value.allowed || may.value.reason != "a role" || mayNot.value.allowed || kube.Classify(mayNot.value.refusal) != kube.OutcomeForbidden {
+				if !may.value.allowed || may.value.reason != "a role" || mayNot.value.allowed ||
+					kube.Classify(mayNot.value.refusal) != kube.OutcomeForbidden {
 					t.Errorf("the decisions are %+v and %+v", may.value, mayNot.value)
 				}
 				if now := time.Now(); now.Before(who.until) || now.Before(may.until) {
@@ -140,7 +150,10 @@ func TestAClientCAThatWasKeptIsUsedUntilUpstreamAnswers(t *testing.T) {
 }
 
 func FuzzKeptAnswers(f *testing.F) {
-	good, err := json.Marshal(keptAccess{Mode: Reviews, Salt: make([]byte, 32), Tokens: []keptAnswer[keptUser]{{Key: make([]byte, 32), Asked: time.Now(), Value: keptUserOf(jane())}}})
+	good, err := json.Marshal(keptAccess{
+		Mode: Reviews, Salt: make([]byte, 32),
+		Tokens: []keptAnswer[keptUser]{{Key: make([]byte, 32), Asked: time.Now(), Value: keptUserOf(jane())}},
+	})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -105,7 +105,9 @@ func (m *memo[V]) get(ctx context.Context, k key, ask func(context.Context) (ans
 }
 
 // ask asks upstream for this caller and for those who wait for him.
-func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key, ask func(context.Context) (answer[V], error)) (known[V], error) {
+func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key,
+	ask func(context.Context) (answer[V], error),
+) (known[V], error) {
 	mine.left = true // also after a panic
 	defer func() {
 		m.mu.Lock()

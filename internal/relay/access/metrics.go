@@ -27,11 +27,13 @@ func newMetrics() metrics {
 	return metrics{
 		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gapless_relay_reviews_total",
-			Help: "Questions to upstream about callers, by kind and result: allowed, denied, or error where upstream did not answer.",
+			Help: "Questions to upstream about callers, by kind and result: allowed, denied, or error where " +
+				"upstream did not answer.",
 		}, []string{"kind", "result"}),
 		used: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gapless_relay_reviews_saved_total",
-			Help: "Questions about callers that were answered without asking, by kind and source: fresh answers, shared ones that another request waited for, and stale ones because upstream could not be reached.",
+			Help: "Questions about callers that were answered without asking, by kind and source: fresh answers, shared ones " +
+				"that another request waited for, and stale ones because upstream could not be reached.",
 		}, []string{"kind", "source"}),
 	}
 }

@@ -47,17 +47,19 @@ type reader struct {
 
 func errNoCertificates() error {
 	return wire.Forbidden(schema.GroupResource{}, "",
-		"this relay passes the credentials of callers on to upstream, and it cannot pass a client certificate on: nothing was done; use a bearer token")
+		"this relay passes the credentials of callers on to upstream, and it cannot pass a client certificate on: nothing was "+
+			"done; use a bearer token")
 }
 
 // authenticate implements mode. The headers Impersonate-* are a part of the credentials: upstream
 // decides about both at once, and nobody else has to.
 func (p *passthrough) authenticate(r *http.Request) (user.Info, error) {
 	credentials := http.Header{}
-	_, known, err := authn.Bearer(authenticator.TokenFunc(func(_ context.Context, token string) (*authenticator.Response, bool, error) {
-		credentials.Set("Authorization", "Bearer "+token)
-		return &authenticator.Response{}, true, nil
-	})).AuthenticateRequest(r)
+	_, known, err := authn.Bearer(
+		authenticator.TokenFunc(func(_ context.Context, token string) (*authenticator.Response, bool, error) {
+			credentials.Set("Authorization", "Bearer "+token)
+			return &authenticator.Response{}, true, nil
+		})).AuthenticateRequest(r)
 	switch {
 	case !known && err == nil && hasCertificate(r):
 		return nil, errNoCertificates()
@@ -88,7 +90,8 @@ func (p *passthrough) known(r *http.Request) (user.Info, error) {
 	}
 	who, _ := u.(*reader) // authenticate returns nothing else
 	if p.accepted.usable(who.key, time.Now()) == nil {
-		return nil, unavailable(r.Context(), "who the caller is", errors.New("upstream has not accepted these credentials lately"))
+		return nil, unavailable(r.Context(), "who the caller is",
+			errors.New("upstream has not accepted these credentials lately"))
 	}
 	return u, nil
 }
@@ -117,7 +120,9 @@ func (p *passthrough) question(u user.Info, a auth.Attributes) (question, error)
 
 // requestOf returns the small request to upstream that asks for the permission that a wants.
 func requestOf(a auth.Attributes) (client.Request, error) {
-	cannot := wire.Forbidden(a.Resource, a.Name, fmt.Sprintf("this relay passes the credentials of callers on to upstream, and cannot ask whether they may %s here", a.Verb))
+	cannot := wire.Forbidden(a.Resource, a.Name,
+		fmt.Sprintf("this relay passes the credentials of callers on to upstream, and cannot ask whether they may %s here",
+			a.Verb))
 	if a.Path != "" {
 		if a.Verb != "get" && a.Verb != "head" {
 			return client.Request{}, cannot

@@ -22,7 +22,8 @@ func TestAWatchGoesOnWhileUpstreamRefusesTheRelayForAMoment(t *testing.T) {
 	u.Delete(t, binding)
 	began := time.Now()
 	// A caller that upstream has not allowed this before is not let in.
-	if err := a.Authorize(t.Context(), callerOf(t, a, "token-watcher"), configMaps("list")); code(err) != http.StatusServiceUnavailable {
+	if err := a.Authorize(t.Context(), callerOf(t, a, "token-watcher"),
+		configMaps("list")); code(err) != http.StatusServiceUnavailable {
 		t.Errorf("a new question is answered %v", err)
 	}
 	select {

@@ -91,7 +91,8 @@ func (f File) Unusable(err error) error {
 }
 
 func (f File) encode(value []byte) []byte {
-	head := fmt.Appendf(nil, "gapless-relay %s %s %x %08x %d\n", f.kind, version, f.of, crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)), len(value))
+	head := fmt.Appendf(nil, "gapless-relay %s %s %x %08x %d\n", f.kind, version, f.of,
+		crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)), len(value))
 	return append(head, value...)
 }
 

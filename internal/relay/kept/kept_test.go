@@ -67,7 +67,8 @@ func TestAFileThatCannotBeUsedSaysWhy(t *testing.T) {
 				t.Fatal(err)
 			}
 			value, err := kept.In(dir, "decisions", c.of).Load()
-			if value != nil || !errors.Is(err, kept.ErrUnusable) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+			if value != nil || !errors.Is(err, kept.ErrUnusable) || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), path) {
 				t.Errorf("%q, %v, want %q", value, err, c.want)
 			}
 		})

@@ -92,7 +92,9 @@ func checkConnection(h http.Header) error {
 		for name := range strings.SplitSeq(line, ",") {
 			name = textproto.TrimString(name)
 			if strings.EqualFold(name, "Authorization") || authn.Impersonates(http.Header{name: nil}) {
-				return wire.BadRequest("the header Connection names %s, which is not about the connection but about the caller: nothing was done", name)
+				return wire.BadRequest(
+					"the header Connection names %s, which is not about the connection but about the caller: nothing was done",
+					name)
 			}
 		}
 	}

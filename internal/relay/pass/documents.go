@@ -84,14 +84,18 @@ func (d *Documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.pass.ServeHTTP(w, r)
 		return
 	}
-	k := documentKey{r.URL.EscapedPath(), r.URL.RawQuery, strings.Join(r.Header["Accept"], ","), strings.Join(r.Header["Accept-Encoding"], ",")}
+	k := documentKey{
+		r.URL.EscapedPath(), r.URL.RawQuery, strings.Join(r.Header["Accept"], ","),
+		strings.Join(r.Header["Accept-Encoding"], ","),
+	}
 	former := d.find(k)
 	way := &detour{
 		answer: func(resp *http.Response) {
 			switch {
 			case resp.StatusCode == http.StatusOK && isComplete(resp):
 				resp.Body = &recording{ReadCloser: resp.Body, complete: func(body []byte) { d.keep(k, resp.Header, body) }}
-			case resp.StatusCode == http.StatusNotModified && former != nil && resp.Header.Get("Etag") == former.header.Get("Etag"):
+			case resp.StatusCode == http.StatusNotModified && former != nil &&
+				resp.Header.Get("Etag") == former.header.Get("Etag"):
 				d.confirm(k)
 			}
 		},
@@ -164,7 +168,9 @@ func (d *Documents) confirm(k documentKey) {
 func (d *Documents) keep(k documentKey, header http.Header, body []byte) {
 	now := time.Now()
 	doc := &document{header: http.Header{}, body: body, sent: now, used: now}
-	for _, name := range []string{"Content-Type", "Content-Encoding", "Etag", "Last-Modified", "Vary", "Cache-Control", "Expires"} {
+	for _, name := range []string{
+		"Content-Type", "Content-Encoding", "Etag", "Last-Modified", "Vary", "Cache-Control", "Expires",
+	} {
 		if values, has := header[name]; has {
 			doc.header[name] = slices.Clone(values)
 		}

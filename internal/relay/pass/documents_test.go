@@ -22,9 +22,11 @@ import (
 
 func TestDocumentsAreThoseOfDiscovery(t *testing.T) {
 	for path, want := range map[string]bool{
-		"/api": true, "/api/": true, "/apis": true, "/apis/apps": true, "/apis/apps/v1": true, "/api/v1": true, "/openapi/v2": true, "/openapi/v3": true,
+		"/api": true, "/api/": true, "/apis": true, "/apis/apps": true, "/apis/apps/v1": true, "/api/v1": true,
+		"/openapi/v2": true, "/openapi/v3": true,
 		"/openapi/v3/apis/apps/v1": true, "/version": true,
-		"/": false, "/openapi": false, "/openapi/v2/x": false, "/openapi/v4": false, "/version/x": false, "/versions": false, "/api/v1/pods": false, "/apis/apps/v1/deployments": false,
+		"/": false, "/openapi": false, "/openapi/v2/x": false, "/openapi/v4": false, "/version/x": false, "/versions": false,
+		"/api/v1/pods": false, "/apis/apps/v1/deployments": false,
 		"/healthz": false, "/metrics": false, "/api//v1": false, "/logs": false,
 	} {
 		for method, is := range map[string]bool{"GET": want, "POST": false, "HEAD": false, "DELETE": false} {
@@ -88,7 +90,8 @@ func TestTheLastDocumentIsServedWhileUpstreamIsAway(t *testing.T) {
 	}
 	for _, path := range []string{"/api", "/apis?x=1", "/openapi/v3/apis/apps/v1"} {
 		for _, accept := range []string{"a", "b"} {
-			if code, body, h := read(path, "Accept", accept); code != http.StatusOK || h.Get("Age") != "" || h.Get("Set-Cookie") == "" {
+			if code, body, h := read(path, "Accept", accept); code != http.StatusOK || h.Get("Age") != "" ||
+				h.Get("Set-Cookie") == "" {
 				t.Fatalf("%d %s %v", code, body, h)
 			}
 		}
@@ -106,10 +109,12 @@ func TestTheLastDocumentIsServedWhileUpstreamIsAway(t *testing.T) {
 	cut()
 	for path, want := range map[string]string{"/api": "doc a", "/apis?x=1": "doc ax=1", "/openapi/v3/apis/apps/v1": "doc a"} {
 		code, body, h := read(path, "Accept", "a")
-		if code != http.StatusOK || body != want || h.Get("Etag") != `"1"` || h.Get("Content-Type") != "application/json" || h.Get("Set-Cookie") != "" {
+		if code != http.StatusOK || body != want || h.Get("Etag") != `"1"` || h.Get("Content-Type") != "application/json" ||
+			h.Get("Set-Cookie") != "" {
 			t.Errorf("%s: %d %s %v, want %s", path, code, body, h, want)
 		}
-		if age, err := strconv.Atoi(h.Get("Age")); err != nil || age < 0 || age > 60 || !strings.HasPrefix(h.Get("Warning"), "110 ") {
+		if age, err := strconv.Atoi(h.Get("Age")); err != nil || age < 0 || age > 60 ||
+			!strings.HasPrefix(h.Get("Warning"), "110 ") {
 			t.Errorf("%s: %v", path, h)
 		}
 	}
@@ -117,7 +122,8 @@ func TestTheLastDocumentIsServedWhileUpstreamIsAway(t *testing.T) {
 		t.Errorf("who has it gets %d %s", code, body)
 	}
 	for name, c := range map[string][]string{
-		"another form": {"/api", "Accept", "c"}, "another query": {"/apis?x=2", "Accept", "a"}, "another path": {"/apis/none", "Accept", "a"},
+		"another form": {"/api", "Accept", "c"}, "another query": {"/apis?x=2", "Accept", "a"},
+		"another path": {"/apis/none", "Accept", "a"},
 	} {
 		if code, body, h := read(c[0], c[1:]...); code != http.StatusServiceUnavailable || h.Get("Warning") != "" {
 			t.Errorf("%s: %d %s", name, code, body)
@@ -132,14 +138,16 @@ func TestADocumentThatClientsHaveIsRemembered(t *testing.T) {
 	l, front, cut := libraryInFront(t)
 	has := []string{"Authorization", "Bearer x", "If-None-Match", `"1"`}
 	client := front.Client(t, "HTTP/2")
-	if resp := get(t, client, "GET "+front.URL+"/api", "", has...); resp.code != http.StatusOK || l.asked.Get("If-None-Match") != "" {
+	if resp := get(t, client, "GET "+front.URL+"/api", "", has...); resp.code != http.StatusOK ||
+		l.asked.Get("If-None-Match") != "" {
 		t.Errorf("the first one: %d %s, asked %v", resp.code, resp.body, l.asked)
 	}
 	if resp := get(t, client, "GET "+front.URL+"/api", "", has...); resp.code != http.StatusNotModified {
 		t.Errorf("the second one: %d", resp.code)
 	}
 	cut()
-	if resp := get(t, client, "GET "+front.URL+"/api", "", "Authorization", "Bearer x"); resp.code != http.StatusOK || resp.body != "doc " {
+	if resp := get(t, client, "GET "+front.URL+"/api", "", "Authorization", "Bearer x"); resp.code != http.StatusOK ||
+		resp.body != "doc " {
 		t.Errorf("%d %s", resp.code, resp.body)
 	}
 }
@@ -147,7 +155,8 @@ func TestADocumentThatClientsHaveIsRemembered(t *testing.T) {
 func TestDocumentsPassOtherRequests(t *testing.T) {
 	l, front, _ := libraryInFront(t)
 	for _, q := range [][2]string{{"GET", "/api/v1/pods"}, {"POST", "/api"}} {
-		if resp := get(t, front.Client(t, "HTTP/2"), q[0]+" "+front.URL+q[1], ""); resp.code != http.StatusOK || resp.body != "doc " || l.asked == nil {
+		if resp := get(t, front.Client(t, "HTTP/2"), q[0]+" "+front.URL+q[1], ""); resp.code != http.StatusOK ||
+			resp.body != "doc " || l.asked == nil {
 			t.Errorf("%v: %d %s", q, resp.code, resp.body)
 		}
 	}
@@ -162,7 +171,8 @@ func TestDocumentsAreBounded(t *testing.T) {
 	l.text = strings.Repeat("x", 4<<20)
 	client := front.Client(t, "HTTP/2")
 	read := func(i int, headers ...string) int {
-		return get(t, client, "GET "+fmt.Sprint(front.URL, "/openapi/v3/", i), "", append(headers, "Authorization", "Bearer x")...).code
+		return get(t, client, "GET "+fmt.Sprint(front.URL, "/openapi/v3/", i), "",
+			append(headers, "Authorization", "Bearer x")...).code
 	}
 	for i := range 20 { // of together 80 MiB
 		if read(i) != http.StatusOK || read(0, "If-None-Match", `"1"`) != http.StatusNotModified {
@@ -199,7 +209,9 @@ func TestKubectlCanStartWhileUpstreamIsAway(t *testing.T) {
 		t.Cleanup(h.CloseIdle)
 		front := relaytest.Serve(t, pass.NewDocuments(h, a.Known), u.ClientCA(t), nil)
 		discover := func() error {
-			d, err := discovery.NewDiscoveryClientForConfig(&rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: front.CA()}, BearerToken: "token-jane"})
+			d, err := discovery.NewDiscoveryClientForConfig(&rest.Config{
+				Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: front.CA()}, BearerToken: "token-jane",
+			})
 			if err != nil {
 				return err
 			}

@@ -54,9 +54,14 @@ func tricks() map[string][]string {
 		"a token among subprotocols":          {"Sec-Websocket-Protocol", "v4.channel.k8s.io, " + root},
 		"a connection header for the token":   {"Connection", "Authorization"},
 		"a connection header for a user":      {"Connection", "close, impersonate-user", "Impersonate-User", "joe"},
-		"the same with an upgrade":            append(socket, "Connection", "Upgrade, Impersonate-User", "Impersonate-User", "joe"),
-		"another protocol":                    {"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__"},
-		"a proxy's headers":                   {"X-Forwarded-User", "root", "Forwarded", "by=root", "X-Forwarded-For", "127.0.0.1"},
+		"the same with an upgrade": append(socket, "Connection", "Upgrade, Impersonate-User", "Impersonate-User",
+			"joe"),
+		"another protocol": {
+			"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__",
+		},
+		"a proxy's headers": {
+			"X-Forwarded-User", "root", "Forwarded", "by=root", "X-Forwarded-For", "127.0.0.1",
+		},
 	}
 }
 
@@ -78,7 +83,9 @@ func TestNobodyIsMoreThroughTheRelay(t *testing.T) {
 	front := relaytest.Serve(t, h, u.ClientCA(t), nil)
 	callers := map[string]caller{}
 	add := func(name, proto string, headers []string, certificates ...tls.Certificate) {
-		direct := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: u.ClientCA(t), Certificates: certificates}}
+		direct := &http.Transport{
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: u.ClientCA(t), Certificates: certificates},
+		}
 		t.Cleanup(direct.CloseIdleConnections)
 		callers[name+" over "+proto] = caller{&http.Client{Transport: direct}, front.Client(t, proto, certificates...), headers}
 	}
@@ -88,7 +95,8 @@ func TestNobodyIsMoreThroughTheRelay(t *testing.T) {
 			add(token, proto, []string{"Authorization", "Bearer " + token})
 		}
 		add("jane's certificate", proto, nil, u.Certificate(t, "jane"))
-		add("jane's certificate and root's token", proto, []string{"Authorization", "Bearer token-root"}, u.Certificate(t, "jane"))
+		add("jane's certificate and root's token",
+			proto, []string{"Authorization", "Bearer token-root"}, u.Certificate(t, "jane"))
 		add("an editor's certificate", proto, nil, u.Certificate(t, "joe", "lister", "ä b"))
 		add("a service account's certificate", proto, nil, u.Certificate(t, "system:serviceaccount:shop:robot"))
 		add("the relay's certificate", proto, nil, u.Certificate(t, "relay"))
@@ -146,7 +154,8 @@ func TestACertificateWithImpersonationIsRefusedWithTheReason(t *testing.T) {
 	cfg.BearerToken = "the-relay"
 	_, front := inFront(t, pass.Config{Upstream: cfg, Certificate: func(*http.Request) (user.Info, error) { return jane(), nil }})
 	resp := get(t, front.Client(t, "HTTP/2"), "GET "+front.URL+"/api", "", "Impersonate-User", "joe")
-	if resp.code != http.StatusForbidden || !strings.Contains(resp.body, "use a bearer token") || !strings.Contains(resp.body, "jane") {
+	if resp.code != http.StatusForbidden || !strings.Contains(resp.body, "use a bearer token") ||
+		!strings.Contains(resp.body, "jane") {
 		t.Errorf("%d %s", resp.code, resp.body)
 	}
 }
@@ -165,19 +174,35 @@ func users() map[string]struct {
 		who user.DefaultInfo
 		can bool
 	}{
-		"a name":       {user.DefaultInfo{Name: "jane", Groups: all}, true},
-		"everything":   {user.DefaultInfo{Name: "jané ü", UID: "u-1", Groups: []string{"b", "a, c", "ä", user.AllAuthenticated}, Extra: map[string][]string{"example.org/scopes": {"x", "", "y, z"}, "k%2f ä:": {"%"}}}, true},
-		"a credential": {user.DefaultInfo{Name: "jane", Groups: all, Extra: map[string][]string{"authentication.kubernetes.io/credential-id": {"X509SHA256=00ff"}}}, true},
+		"a name": {user.DefaultInfo{Name: "jane", Groups: all}, true},
+		"everything": {
+			user.DefaultInfo{
+				Name: "jané ü", UID: "u-1", Groups: []string{"b", "a, c", "ä", user.AllAuthenticated},
+				Extra: map[string][]string{"example.org/scopes": {"x", "", "y, z"}, "k%2f ä:": {"%"}},
+			}, true,
+		},
+		"a credential": {
+			user.DefaultInfo{
+				Name: "jane", Groups: all,
+				Extra: map[string][]string{"authentication.kubernetes.io/credential-id": {"X509SHA256=00ff"}},
+			}, true,
+		},
 
-		"a space behind the name":     {user.DefaultInfo{Name: "jane ", Groups: all}, false},
-		"a tab before the group":      {user.DefaultInfo{Name: "jane", Groups: []string{"\tsystem:masters"}}, false},
-		"a line in the name":          {user.DefaultInfo{Name: "jane\r\nImpersonate-Group: system:masters", Groups: all}, false},
-		"a line in the UID":           {user.DefaultInfo{Name: "jane", UID: "1\n", Groups: all}, false},
-		"an empty group":              {user.DefaultInfo{Name: "jane", Groups: []string{""}}, false},
-		"no group":                    {user.DefaultInfo{Name: "system:serviceaccount:a:b"}, false},
-		"an extra key in upper case":  {user.DefaultInfo{Name: "jane", Groups: all, Extra: map[string][]string{"Key": {"v"}}}, false},
-		"an empty extra key":          {user.DefaultInfo{Name: "jane", Groups: all, Extra: map[string][]string{"": {"v"}}}, false},
-		"a space in an extra's value": {user.DefaultInfo{Name: "jane", Groups: all, Extra: map[string][]string{"k": {"v "}}}, false},
+		"a space behind the name": {user.DefaultInfo{Name: "jane ", Groups: all}, false},
+		"a tab before the group":  {user.DefaultInfo{Name: "jane", Groups: []string{"\tsystem:masters"}}, false},
+		"a line in the name":      {user.DefaultInfo{Name: "jane\r\nImpersonate-Group: system:masters", Groups: all}, false},
+		"a line in the UID":       {user.DefaultInfo{Name: "jane", UID: "1\n", Groups: all}, false},
+		"an empty group":          {user.DefaultInfo{Name: "jane", Groups: []string{""}}, false},
+		"no group":                {user.DefaultInfo{Name: "system:serviceaccount:a:b"}, false},
+		"an extra key in upper case": {
+			user.DefaultInfo{Name: "jane", Groups: all, Extra: map[string][]string{"Key": {"v"}}}, false,
+		},
+		"an empty extra key": {
+			user.DefaultInfo{Name: "jane", Groups: all, Extra: map[string][]string{"": {"v"}}}, false,
+		},
+		"a space in an extra's value": {
+			user.DefaultInfo{Name: "jane", Groups: all, Extra: map[string][]string{"k": {"v "}}}, false,
+		},
 	}
 }
 
@@ -190,12 +215,14 @@ func TestUpstreamReadsTheUserThatACertificateNames(t *testing.T) {
 		}
 		return authn.Impersonate(r.Context(), r.Header, &user.DefaultInfo{Name: "relay"}, auth.AlwaysAllow{})
 	}
-	headers, err := headerrequest.New([]string{"X-Remote-User"}, []string{"X-Remote-Uid"}, []string{"X-Remote-Group"}, []string{"X-Remote-Extra-"})
+	headers, err := headerrequest.New([]string{"X-Remote-User"}, []string{"X-Remote-Uid"}, []string{"X-Remote-Group"},
+		[]string{"X-Remote-Extra-"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxied := func(r *http.Request) (user.Info, error) {
-		if len(r.TLS.PeerCertificates) != 1 || r.TLS.PeerCertificates[0].Subject.CommonName != "front-proxy" || r.Header.Get("Authorization") != "" {
+		if len(r.TLS.PeerCertificates) != 1 || r.TLS.PeerCertificates[0].Subject.CommonName != "front-proxy" ||
+			r.Header.Get("Authorization") != "" {
 			t.Errorf("the request comes from %v, %q", r.TLS.PeerCertificates, r.Header.Get("Authorization"))
 		}
 		response, known, err := headers.AuthenticateRequest(r)
@@ -204,14 +231,20 @@ func TestUpstreamReadsTheUserThatACertificateNames(t *testing.T) {
 		}
 		return response.User, nil
 	}
-	for mode, reader := range map[string]func(*http.Request) (user.Info, error){"impersonation": impersonated, "front proxy": proxied} {
+	for mode, reader := range map[string]func(*http.Request) (user.Info, error){
+		"impersonation": impersonated, "front proxy": proxied,
+	} {
 		front := relaytest.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			var err error
 			if read, err = reader(r); err != nil {
 				t.Error(err)
 			}
 		}), nil, func(c *tls.Config) *tls.Config { c.ClientAuth = tls.RequestClientCert; return c })
-		cfg := pass.Config{Upstream: &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: front.CA()}, BearerToken: "the-relay"}}
+		cfg := pass.Config{
+			Upstream: &rest.Config{
+				Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: front.CA()}, BearerToken: "the-relay",
+			},
+		}
 		if mode == "front proxy" {
 			cfg.FrontProxy = frontProxy(t)
 		}
@@ -283,8 +316,10 @@ func TestACertificateDoesNotGetAConnectionForFurtherRequests(t *testing.T) {
 			headers = append(headers, "Upgrade", protocol)
 		}
 		resp := get(t, front.Client(t, "HTTP/1.1"), "GET "+front.URL+"/api", "", headers...)
-		if resp.code != http.StatusNoContent || asked.Get("Upgrade") != c.want || len(asked["Upgrade"]) > 1 || (asked.Get("Connection") == "") != (c.want == "") {
-			t.Errorf("%q is passed on as %q, %q, and answered %d %s", c.offered, asked["Connection"], asked["Upgrade"], resp.code, resp.body)
+		if resp.code != http.StatusNoContent || asked.Get("Upgrade") != c.want || len(asked["Upgrade"]) > 1 ||
+			(asked.Get("Connection") == "") != (c.want == "") {
+			t.Errorf("%q is passed on as %q, %q, and answered %d %s",
+				c.offered, asked["Connection"], asked["Upgrade"], resp.code, resp.body)
 		}
 	}
 }
@@ -311,7 +346,8 @@ func TestOnlyCertificatesUseTheRelaysCredentials(t *testing.T) {
 		"0 [Basic eA==] []":       {"Authorization", "Basic eA=="},
 		"1 [] [jane] with Bearer": {"X-As-Jane", "1", "Authorization", "Bearer x"},
 	} {
-		if got := get(t, relay.Client(t, "HTTP/2"), "GET "+relay.URL+"/api", "", headers...); got.body != strings.TrimSuffix(want, " with Bearer") {
+		if got := get(t, relay.Client(t, "HTTP/2"), "GET "+relay.URL+"/api", "",
+			headers...); got.body != strings.TrimSuffix(want, " with Bearer") {
 			t.Errorf("%v: %s, want %s", headers, got.body, want)
 		}
 	}

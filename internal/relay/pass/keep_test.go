@@ -52,7 +52,9 @@ func TestDocumentsThatWereKeptAreAsOldAsTheyAre(t *testing.T) {
 }
 
 func FuzzKeptDocuments(f *testing.F) {
-	good, err := encodeDocuments(map[documentKey]document{{path: "/api"}: {header: http.Header{"Etag": {"1"}}, body: []byte("{}\n"), sent: time.Unix(7, 0)}})
+	good, err := encodeDocuments(map[documentKey]document{
+		{path: "/api"}: {header: http.Header{"Etag": {"1"}}, body: []byte("{}\n"), sent: time.Unix(7, 0)},
+	})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -92,7 +92,8 @@ func New(cfg Config) (*Handler, error) {
 		own = rest.AnonymousClientConfig(own)
 		own.CertFile, own.KeyFile = cfg.FrontProxy.CertFile, cfg.FrontProxy.KeyFile
 	} else if own.Impersonate.UserName != "" {
-		return nil, fmt.Errorf("the relay cannot run as %q (impersonation): a request names one user, and that is the caller", own.Impersonate.UserName)
+		return nil, fmt.Errorf("the relay cannot run as %q (impersonation): a request names one user, and that is the caller",
+			own.Impersonate.UserName)
 	}
 	h.trusted, err = upstream.Open(own, connectWithin)
 	return h, err
@@ -165,7 +166,8 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 			if _, is := errors.AsType[*upstream.BodyError](err); is {
 				level = slog.LevelDebug // it is not upstream's
 			}
-			h.cfg.Logger.LogAttrs(r.Context(), level, "upstream did not answer", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+			h.cfg.Logger.LogAttrs(r.Context(), level, "upstream did not answer", slog.String("method", r.Method),
+				slog.String("path", r.URL.Path), slog.Any("error", err))
 			refusal.Write(w, upstream.Refusal("gapless relay", err))
 		},
 		Logger: h.cfg.Logger,
@@ -195,7 +197,9 @@ func (h *Handler) caller(r *http.Request) (user.Info, error) {
 		return nil, err
 	}
 	if authn.Impersonates(r.Header) {
-		return nil, refused(caller, "a client certificate cannot be used with Impersonate-* headers through this relay, which has to name the caller itself: use a bearer token, or connect to the API server")
+		return nil, refused(caller,
+			"a client certificate cannot be used with Impersonate-* headers through this relay, which has to name the caller "+
+				"itself: use a bearer token, or connect to the API server")
 	}
 	return caller, checkUser(caller)
 }

@@ -64,8 +64,10 @@ func TestRequestsAndAnswersPassAsTheyAre(t *testing.T) {
 					body = ""
 				}
 				headers := []string{
-					"X-Want", code, "Authorization", "Bearer token", "Impersonate-User", "other", "Impersonate-Extra-A%2fb", "c", "Accept-Encoding", "gzip",
-					"Accept", "application/json;as=Table", "Content-Type", "application/strategic-merge-patch+json", "User-Agent", "kubectl", "X-Multi", "1", "X-Multi", "2", "If-Match", `"3"`,
+					"X-Want", code, "Authorization", "Bearer token", "Impersonate-User", "other", "Impersonate-Extra-A%2fb", "c",
+					"Accept-Encoding", "gzip",
+					"Accept", "application/json;as=Table", "Content-Type", "application/strategic-merge-patch+json", "User-Agent",
+					"kubectl", "X-Multi", "1", "X-Multi", "2", "If-Match", `"3"`,
 				}
 				want := get(t, direct, method+" "+server.URL+path, body, headers...)
 				got := get(t, relayed, method+" "+front.URL+path, body, headers...)
@@ -93,10 +95,13 @@ func TestUpstreamLearnsTheAddressOfTheClient(t *testing.T) {
 	})
 	_, front := inFront(t, pass.Config{Upstream: cfg})
 	for want, headers := range map[string][]string{
-		"[127.0.0.1][][]":                       nil,
-		"[192.0.2.1, 127.0.0.1][http][for=any]": {"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "http", "Forwarded", "for=any"},
+		"[127.0.0.1][][]": nil,
+		"[192.0.2.1, 127.0.0.1][http][for=any]": {
+			"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "http", "Forwarded", "for=any",
+		},
 	} {
-		if got := get(t, front.Client(t, "HTTP/2"), "GET "+front.URL, "", headers...); strings.ReplaceAll(got.body, "] [", "][") != want {
+		if got := get(t, front.Client(t, "HTTP/2"), "GET "+front.URL, "",
+			headers...); strings.ReplaceAll(got.body, "] [", "][") != want {
 			t.Errorf("%v: %s, want %s", headers, got.body, want)
 		}
 	}
@@ -106,7 +111,9 @@ func TestUpstreamLearnsTheAddressOfTheClient(t *testing.T) {
 func TestNobodyIsTheUserAgentOfOthers(t *testing.T) {
 	_, cfg := foreign(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.Header["User-Agent"]) })
 	cfg.UserAgent = "gapless-relay/1"
-	for _, certified := range []func(*http.Request) (user.Info, error){nobody, func(*http.Request) (user.Info, error) { return jane(), nil }} {
+	for _, certified := range []func(*http.Request) (user.Info, error){
+		nobody, func(*http.Request) (user.Info, error) { return jane(), nil },
+	} {
 		_, front := inFront(t, pass.Config{Upstream: cfg, Certificate: certified})
 		for agent, want := range map[string]string{"": "[]", "curl/8": `["curl/8"]`} {
 			for _, token := range []string{"", "Bearer x"} {
@@ -128,7 +135,8 @@ func TestABodyThatIsNoneIsTheClientsError(t *testing.T) {
 	_, front := inFront(t, pass.Config{Upstream: cfg})
 	_, _, resp := dialFront(t, front.Listener.Addr().String(),
 		"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\nnone\r\n")
-	if resp.code != http.StatusBadRequest || !strings.Contains(resp.body, "invalid byte in chunk length") || resp.header.Get("Retry-After") != "" {
+	if resp.code != http.StatusBadRequest || !strings.Contains(resp.body, "invalid byte in chunk length") ||
+		resp.header.Get("Retry-After") != "" {
 		t.Errorf("it is answered %d %s", resp.code, resp.body)
 	}
 }
@@ -217,7 +225,8 @@ func TestABodyWaitsForUpstream(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden {
 		t.Error(resp.Status)
 	}
-	if resp := get(t, client, "POST "+front.URL+"/yes", "body", "Expect", "100-continue"); resp.body != "body" || resp.code != http.StatusOK {
+	if resp := get(t, client, "POST "+front.URL+"/yes", "body", "Expect", "100-continue"); resp.body != "body" ||
+		resp.code != http.StatusOK {
 		t.Errorf("%d %s", resp.code, resp.body)
 	}
 }
@@ -297,7 +306,11 @@ func TestAnUpstreamThatIsAwayIsSaid(t *testing.T) {
 		text        string
 		retry, sent string // Retry-After, of a read and of a write
 	}{
-		"nobody listens":        {nothing, "cannot be reached: dial tcp " + strings.TrimPrefix(nothing.Host, "https://") + ": connect: connection refused", "1", "1"},
+		"nobody listens": {
+			nothing,
+			"cannot be reached: dial tcp " + strings.TrimPrefix(nothing.Host, "https://") + ": connect: connection refused", "1",
+			"1",
+		},
 		"another certificate":   {stranger, "cannot be reached: tls: failed to verify certificate", "1", "1"},
 		"the connection breaks": {broken, "did not answer", "1", ""},
 	} {
@@ -306,8 +319,10 @@ func TestAnUpstreamThatIsAwayIsSaid(t *testing.T) {
 			resp := get(t, front.Client(t, "HTTP/2"), method+" "+front.URL+"/api", "", "Authorization", "Bearer x")
 			host := strings.TrimPrefix(c.cfg.Host, "https://")
 			if resp.code != http.StatusServiceUnavailable || resp.header.Get("Retry-After") != retry ||
-				!strings.Contains(resp.body, c.text) || !strings.Contains(resp.body, host) || !strings.Contains(resp.body, `"kind":"Status"`) {
-				t.Errorf("%s: %s is answered %d, Retry-After %q: %s", name, method, resp.code, resp.header.Get("Retry-After"), resp.body)
+				!strings.Contains(resp.body, c.text) || !strings.Contains(resp.body, host) ||
+				!strings.Contains(resp.body, `"kind":"Status"`) {
+				t.Errorf("%s: %s is answered %d, Retry-After %q: %s",
+					name, method, resp.code, resp.header.Get("Retry-After"), resp.body)
 			}
 			if said := strings.Contains(resp.body, "may have been carried out"); said != (retry == "") {
 				t.Errorf("%s: %s: %s", name, method, resp.body)
@@ -318,7 +333,9 @@ func TestAnUpstreamThatIsAwayIsSaid(t *testing.T) {
 
 func TestARelayThatImpersonatesItselfIsRefused(t *testing.T) {
 	cfg := &rest.Config{Host: "https://127.0.0.1:1", Impersonate: rest.ImpersonationConfig{UserName: "other"}}
-	if _, err := pass.New(pass.Config{Upstream: cfg, Certificate: nobody}); err == nil || !strings.Contains(err.Error(), "other") {
+	if _, err := pass.New(pass.Config{
+		Upstream: cfg, Certificate: nobody,
+	}); err == nil || !strings.Contains(err.Error(), "other") {
 		t.Error(err)
 	}
 }

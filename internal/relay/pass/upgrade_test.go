@@ -19,7 +19,9 @@ import (
 // TestWebSocketsPass has callers with a token and with a certificate.
 func TestWebSocketsPass(t *testing.T) {
 	_, cfg := foreign(t, func(w http.ResponseWriter, r *http.Request) {
-		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{"v5.channel.k8s.io"}, CompressionMode: websocket.CompressionDisabled})
+		c, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+			Subprotocols: []string{"v5.channel.k8s.io"}, CompressionMode: websocket.CompressionDisabled,
+		})
 		if err != nil {
 			t.Error(err)
 			return
@@ -49,7 +51,8 @@ func TestWebSocketsPass(t *testing.T) {
 	} {
 		_, front := inFront(t, pass.Config{Upstream: cfg, Certificate: certified})
 		c, resp, err := websocket.Dial(t.Context(), front.URL, &websocket.DialOptions{ //nolint:bodyclose // a handshake has no body
-			HTTPClient: front.Client(t, "HTTP/1.1"), Subprotocols: []string{"v5.channel.k8s.io", token}, HTTPHeader: http.Header{"Authorization": {"Bearer x"}},
+			HTTPClient: front.Client(t, "HTTP/1.1"), Subprotocols: []string{"v5.channel.k8s.io", token},
+			HTTPHeader: http.Header{"Authorization": {"Bearer x"}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +100,9 @@ func spdy(t *testing.T) http.HandlerFunc {
 
 // upgrading is a request to switch protocols.
 func upgrading(path string) string {
-	return "POST " + path + " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
+	return "POST " + path +
+		" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: " +
+		"v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
 }
 
 // dialFront opens a connection to a relay and sends a request, as bytes.
@@ -133,7 +138,8 @@ func TestOtherProtocolsPassBothWays(t *testing.T) {
 	_, cfg := foreign(t, spdy(t))
 	_, front := inFront(t, pass.Config{Upstream: cfg})
 	conn, from, resp := dialFront(t, front.Listener.Addr().String(), upgrading("/api/v1/namespaces/a/pods/b/exec?command=sh"))
-	if resp.code != http.StatusSwitchingProtocols || resp.header.Get("Upgrade") != "SPDY/3.1" || resp.header.Get("X-Stream-Protocol-Version") != "v4.channel.k8s.io" {
+	if resp.code != http.StatusSwitchingProtocols || resp.header.Get("Upgrade") != "SPDY/3.1" ||
+		resp.header.Get("X-Stream-Protocol-Version") != "v4.channel.k8s.io" {
 		t.Fatalf("%d %v", resp.code, resp.header)
 	}
 	for _, sent := range []string{"", "\x00\x01\x02", strings.Repeat("0123456789", 10_000)} {

@@ -114,28 +114,29 @@ func TestAWatchThatIsPassedOnEndsBetweenTwoEvents(t *testing.T) {
 	} {
 		for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {
 			for within := range 3 { // of the event: nothing, a part of its length, most of it
-				t.Run(strings.Join([]string{c.name, proto, []string{"between", "at its beginning", "within"}[within]}, ", "), func(t *testing.T) {
-					w := newWatching(t, http.Header{"Content-Type": {c.media}})
-					cut := []int{0, 2, len(c.event) - 3}[within]
-					resp := w.begin(t, proto, c.event+c.event[:cut])
-					defer func() { _ = resp.Body.Close() }()
-					if got := read(t, resp.Body, len(c.event)+cut); got != c.event+c.event[:cut] {
-						t.Errorf("the watch begins with %q", got)
-					}
-					close(w.over)
-					if cut > 0 {
-						w.parts <- c.event[cut:] + c.event // the last one is of the other history
-						if got := read(t, resp.Body, len(c.event)-cut); got != c.event[cut:] {
-							t.Errorf("the event ends with %q", got)
+				t.Run(strings.Join([]string{c.name, proto, []string{"between", "at its beginning", "within"}[within]}, ", "),
+					func(t *testing.T) {
+						w := newWatching(t, http.Header{"Content-Type": {c.media}})
+						cut := []int{0, 2, len(c.event) - 3}[within]
+						resp := w.begin(t, proto, c.event+c.event[:cut])
+						defer func() { _ = resp.Body.Close() }()
+						if got := read(t, resp.Body, len(c.event)+cut); got != c.event+c.event[:cut] {
+							t.Errorf("the watch begins with %q", got)
 						}
-					}
-					rest, err := io.ReadAll(resp.Body)
-					if err != nil {
-						t.Errorf("the watch ends with %v, want a complete answer", err)
-					}
-					rest, _ = bytes.CutPrefix(rest, []byte(c.event)) // it may have come before the end did
-					isReplaced(t, lastStatus(t, c.media, rest))
-				})
+						close(w.over)
+						if cut > 0 {
+							w.parts <- c.event[cut:] + c.event // the last one is of the other history
+							if got := read(t, resp.Body, len(c.event)-cut); got != c.event[cut:] {
+								t.Errorf("the event ends with %q", got)
+							}
+						}
+						rest, err := io.ReadAll(resp.Body)
+						if err != nil {
+							t.Errorf("the watch ends with %v, want a complete answer", err)
+						}
+						rest, _ = bytes.CutPrefix(rest, []byte(c.event)) // it may have come before the end did
+						isReplaced(t, lastStatus(t, c.media, rest))
+					})
 			}
 		}
 	}
@@ -163,7 +164,8 @@ func lastStatus(t *testing.T, media string, rest []byte) metav1.Status {
 		t.Errorf("the event is %+v of %d bytes", event, len(rest))
 	}
 	object, is := bytes.CutPrefix(event.Object.Raw, []byte("k8s\x00"))
-	if err := errors.Join(unknown.Unmarshal(object), status.Unmarshal(unknown.Raw)); err != nil || !is || unknown.Kind != "Status" {
+	if err := errors.Join(unknown.Unmarshal(object), status.Unmarshal(unknown.Raw)); err != nil || !is ||
+		unknown.Kind != "Status" {
 		t.Fatalf("%q: %+v, %v", object, unknown, err)
 	}
 	return status

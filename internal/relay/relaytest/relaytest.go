@@ -49,7 +49,8 @@ rules:
 - {apiGroups: [authentication.k8s.io], resources: [tokenreviews], verbs: [create]}
 - {apiGroups: [authorization.k8s.io], resources: [subjectaccessreviews], verbs: [create]}
 - {apiGroups: [""], resources: [users, groups, serviceaccounts], verbs: [impersonate]}
-- {apiGroups: [authentication.k8s.io], resources: [uids, userextras/authentication.kubernetes.io/credential-id], verbs: [impersonate]}
+- {apiGroups: [authentication.k8s.io], resources: [uids, userextras/authentication.kubernetes.io/credential-id],` +
+		` verbs: [impersonate]}
 - {apiGroups: [""], resources: [configmaps], verbs: [get]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -199,7 +200,8 @@ metadata: {name: robot, namespace: shop}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: jane}
 subjects: [{kind: ServiceAccount, name: robot, namespace: shop}]
 `)
-	code, answer := u.Do(t, http.MethodPost, serviceAccount+"/token", `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`)
+	code, answer := u.Do(t, http.MethodPost, serviceAccount+"/token",
+		`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest"}`)
 	var request authenticationv1.TokenRequest
 	if err := json.Unmarshal(answer, &request); err != nil || request.Status.Token == "" {
 		t.Fatalf("request a token: %d %s", code, answer)

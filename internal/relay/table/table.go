@@ -85,7 +85,8 @@ func (a *Asker) Ask(ctx context.Context, gvr schema.GroupVersionResource) (*Samp
 	}
 	s.To = time.Now()
 	if answer.Kind != "Table" || answer.APIVersion != metav1.SchemeGroupVersion.String() {
-		return nil, fmt.Errorf("ask for the table of %s: the answer is a %s of %s", gvr.GroupResource(), answer.Kind, answer.APIVersion)
+		return nil, fmt.Errorf("ask for the table of %s: the answer is a %s of %s",
+			gvr.GroupResource(), answer.Kind, answer.APIVersion)
 	}
 	s.Columns, s.Rows = answer.Columns, answer.Rows
 	return s, nil

@@ -40,11 +40,16 @@ func answering(t *testing.T, code int, body string) (*table.Asker, *[]string) {
 }
 
 func TestOneRowIsAskedFor(t *testing.T) {
-	a, asked := answering(t, http.StatusOK, `{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a",12345678901234567890],"object":{"x":1}}]}`)
+	a, asked := answering(t, http.StatusOK,
+		`{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a",12345678901234567890],"object":{"x":1}}]}`)
 	for gvr, want := range map[kinds.GroupVersionResource]string{
-		{Version: "v1", Resource: "pods"}:                               "/prefix/api/v1/pods?includeObject=Object&limit=1",
-		{Group: "apps", Version: "v1", Resource: "deployments"}:         "/prefix/apis/apps/v1/deployments?includeObject=Object&limit=1",
-		{Group: "example.com", Version: "v1beta1", Resource: "widgets"}: "/prefix/apis/example.com/v1beta1/widgets?includeObject=Object&limit=1",
+		{Version: "v1", Resource: "pods"}: "/prefix/api/v1/pods?includeObject=Object&limit=1",
+		{
+			Group: "apps", Version: "v1", Resource: "deployments",
+		}: "/prefix/apis/apps/v1/deployments?includeObject=Object&limit=1",
+		{
+			Group: "example.com", Version: "v1beta1", Resource: "widgets",
+		}: "/prefix/apis/example.com/v1beta1/widgets?includeObject=Object&limit=1",
 	} {
 		s, err := a.Ask(t.Context(), gvr)
 		if err != nil {
@@ -53,7 +58,8 @@ func TestOneRowIsAskedFor(t *testing.T) {
 		if got := (*asked)[len(*asked)-1]; got != want {
 			t.Errorf("asked for %s, want %s", got, want)
 		}
-		if len(s.Columns) != 1 || len(s.Rows) != 1 || s.Rows[0].Cells[1] != json.Number("12345678901234567890") || string(s.Rows[0].Object) != `{"x":1}` {
+		if len(s.Columns) != 1 || len(s.Rows) != 1 || s.Rows[0].Cells[1] != json.Number("12345678901234567890") ||
+			string(s.Rows[0].Object) != `{"x":1}` {
 			t.Errorf("the sample is %+v", s)
 		}
 	}
@@ -99,8 +105,9 @@ func sampled(t *testing.T) (*table.Sample, *kinds.Resource) {
 	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	now := time.Date(2026, 11, 25, 10, 0, 0, 0, time.UTC)
 	return &table.Sample{Columns: r.Columns, From: now, To: now.Add(time.Second), Rows: []table.Row{{
-		Cells:  []any{"a", json.Number("1"), "119s"},
-		Object: json.RawMessage(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","creationTimestamp":"2026-11-25T09:58:01Z"},"data":{"x":"y"}}`),
+		Cells: []any{"a", json.Number("1"), "119s"},
+		Object: json.RawMessage(
+			`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","creationTimestamp":"2026-11-25T09:58:01Z"},"data":{"x":"y"}}`),
 	}}}, r
 }
 

@@ -69,7 +69,8 @@ func findIn(path string) ([]string, error) {
 	var names []string
 	err = walk(path, &names)
 	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("read manifests: %s contains no file with one of the extensions %s", path, strings.Join(extensions(), ", "))
+		err = fmt.Errorf("read manifests: %s contains no file with one of the extensions %s",
+			path, strings.Join(extensions(), ", "))
 	}
 	return names, err
 }
@@ -85,7 +86,9 @@ func walk(dir string, names *[]string) error {
 		path := filepath.Join(dir, e.Name())
 		switch {
 		case strings.HasPrefix(e.Name(), UnfinishedPrefix):
-			errs = append(errs, fmt.Errorf("read manifests: %s is of an export that did not finish: run gapless export again, or remove it", path))
+			errs = append(errs,
+				fmt.Errorf("read manifests: %s is of an export that did not finish: run gapless export again, or remove it",
+					path))
 		case strings.HasPrefix(e.Name(), hiddenPrefix):
 		case e.IsDir():
 			errs = append(errs, walk(path, names))

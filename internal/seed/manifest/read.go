@@ -75,7 +75,9 @@ func (o decoding) documents(c chunk, number *int) iter.Seq2[Document, error] {
 		switch {
 		case c.cut:
 			*number++
-			yield(Document{}, problem(*number, c.line, "the document has more than %d bytes: split it into documents with a line --- between them", o.limit))
+			yield(Document{},
+				problem(*number, c.line,
+					"the document has more than %d bytes: split it into documents with a line --- between them", o.limit))
 		case !utf8.Valid(c.text):
 			*number++
 			yield(Document{}, problem(*number, line, "the text is not UTF-8: save the file as UTF-8"))
@@ -161,7 +163,9 @@ func (o decoding) yamlValue(c chunk, line int, number *int, yield func(Document,
 // check returns a document of JSON, which must be an object.
 func check(text []byte, number, line int) (Document, error) {
 	if len(text) == 0 || text[0] != '{' {
-		return Document{}, problem(number, line, "want an object with apiVersion and kind, got %.30q; for several objects use a List, or documents with a line --- between them", text)
+		return Document{}, problem(number, line,
+			"want an object with apiVersion and kind, got %.30q; for several objects use a List, or documents with a "+
+				"line --- between them", text)
 	}
 	if kinds.TooDeep(text) {
 		return Document{}, problem(number, line, "the document is nested more than %d levels deep", kinds.MaxDepth)

@@ -33,13 +33,19 @@ func TestFilesAreSplitIntoDocuments(t *testing.T) {
 		"comments only":        {"# nothing\n---\n\n--- # still nothing\n", nil},
 		"one":                  {"a: 1\n", []string{`1 at 1: {"a":1}`}},
 		"without a line break": {"a: 1", []string{`1 at 1: {"a":1}`}},
-		"several":              {"---\na: 1\n---\n# x\n\nb: 2\n---\n---\nc: 3\n", []string{`1 at 2: {"a":1}`, `2 at 6: {"b":2}`, `3 at 9: {"c":3}`}},
-		"Windows":              {"\ufeffa: 1\r\n---\r\nb: 2\r\n", []string{`1 at 1: {"a":1}`, `2 at 3: {"b":2}`}},
-		"ends":                 {"a: 1\n...\n# x\n---\nb: 2\n...\nc: 3\n", []string{`1 at 1: {"a":1}`, `2 at 5: {"b":2}`, `3 at 7: {"c":3}`}},
+		"several": {
+			"---\na: 1\n---\n# x\n\nb: 2\n---\n---\nc: 3\n", []string{`1 at 2: {"a":1}`, `2 at 6: {"b":2}`, `3 at 9: {"c":3}`},
+		},
+		"Windows": {"\ufeffa: 1\r\n---\r\nb: 2\r\n", []string{`1 at 1: {"a":1}`, `2 at 3: {"b":2}`}},
+		"ends": {
+			"a: 1\n...\n# x\n---\nb: 2\n...\nc: 3\n", []string{`1 at 1: {"a":1}`, `2 at 5: {"b":2}`, `3 at 7: {"c":3}`},
+		},
 		"directive":            {"# x\n%YAML 1.1\n---\na: 1\n", []string{`1 at 4: {"a":1}`}},
 		"beside the separator": {"--- {a: 1}\n--- {b: 2}\n", []string{`1 at 1: {"a":1}`, `2 at 2: {"b":2}`}},
 		"no separators":        {"a: |\n  ---\n  x\nb: ---x\n", []string{`1 at 1: {"a":"---\nx\n","b":"---x"}`}},
-		"JSON":                 {"\n{\"a\": 1}\n{\"b\":\n2}\n---\n{\"c\":3}", []string{`1 at 2: {"a": 1}`, "2 at 3: {\"b\":\n2}", `3 at 6: {"c":3}`}},
+		"JSON": {
+			"\n{\"a\": 1}\n{\"b\":\n2}\n---\n{\"c\":3}", []string{`1 at 2: {"a": 1}`, "2 at 3: {\"b\":\n2}", `3 at 6: {"c":3}`},
+		},
 		"YAML that looks like": {"{a: 1,\n b: 2}\n", []string{`1 at 1: {"a":1,"b":2}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,16 +62,36 @@ func TestErrorsNameTheLineAndTheOthersAreRead(t *testing.T) {
 		json bool
 		want []string // parts
 	}{
-		"bad indentation": {text: "a: 1\n---\nb: 1\n c: 2\n---\nd: 4", want: []string{`1 at 1: {"a":1}`, "2 at 4: error: malformed YAML: line 4:", `3 at 6: {"d":4}`}},
-		"tab":             {text: "a:\n\tb: 1\n", want: []string{"1 at 2: error: malformed YAML: line 2: found character that cannot start any token"}},
-		"duplicate key":   {text: "# x\na: 1\na: 2", want: []string{`1 at 3: error: malformed YAML: unmarshal errors: line 3: key "a" already set`}},
-		"bad JSON":        {text: "{\"a\": 1}\n{\"b\":\n}", json: true, want: []string{`1 at 1: {"a": 1}`, "2 at 3: error: malformed JSON: invalid character"}},
-		"cut JSON":        {text: "{\"a\":", json: true, want: []string{"1 at 1: error: malformed JSON: unexpected EOF"}},
-		"array":           {text: "- a\n- b", want: []string{"1 at 1: error: want an object with apiVersion and kind"}},
-		"text":            {text: "hello", want: []string{`1 at 1: error: want an object with apiVersion and kind, got "\"hello\""`}},
-		"Latin-1":         {text: "a: \xe9", want: []string{"1 at 1: error: the text is not UTF-8"}},
-		"too large":       {text: "a: 1\n---\n" + strings.Repeat("b", 2000) + "\n---\nc: 3", want: []string{`1 at 1: {"a":1}`, "2 at 2: error: the document has more than 1000 bytes", `3 at 5: {"c":3}`}},
-		"aliases":         {text: "a: &x " + strings.Repeat("y", 100) + "\nb: [" + strings.Repeat("*x,", 50) + "]", want: []string{"1 at 1: error: malformed YAML: the object has more than 1000 bytes as JSON"}},
+		"bad indentation": {
+			text: "a: 1\n---\nb: 1\n c: 2\n---\nd: 4",
+			want: []string{`1 at 1: {"a":1}`, "2 at 4: error: malformed YAML: line 4:", `3 at 6: {"d":4}`},
+		},
+		"tab": {
+			text: "a:\n\tb: 1\n",
+			want: []string{"1 at 2: error: malformed YAML: line 2: found character that cannot start any token"},
+		},
+		"duplicate key": {
+			text: "# x\na: 1\na: 2",
+			want: []string{`1 at 3: error: malformed YAML: unmarshal errors: line 3: key "a" already set`},
+		},
+		"bad JSON": {
+			text: "{\"a\": 1}\n{\"b\":\n}", json: true,
+			want: []string{`1 at 1: {"a": 1}`, "2 at 3: error: malformed JSON: invalid character"},
+		},
+		"cut JSON": {text: "{\"a\":", json: true, want: []string{"1 at 1: error: malformed JSON: unexpected EOF"}},
+		"array":    {text: "- a\n- b", want: []string{"1 at 1: error: want an object with apiVersion and kind"}},
+		"text": {
+			text: "hello", want: []string{`1 at 1: error: want an object with apiVersion and kind, got "\"hello\""`},
+		},
+		"Latin-1": {text: "a: \xe9", want: []string{"1 at 1: error: the text is not UTF-8"}},
+		"too large": {
+			text: "a: 1\n---\n" + strings.Repeat("b", 2000) + "\n---\nc: 3",
+			want: []string{`1 at 1: {"a":1}`, "2 at 2: error: the document has more than 1000 bytes", `3 at 5: {"c":3}`},
+		},
+		"aliases": {
+			text: "a: &x " + strings.Repeat("y", 100) + "\nb: [" + strings.Repeat("*x,", 50) + "]",
+			want: []string{"1 at 1: error: malformed YAML: the object has more than 1000 bytes as JSON"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := all(c.text, decoding{limit: 1000, json: c.json})
@@ -80,7 +106,8 @@ func TestErrorsNameTheLineAndTheOthersAreRead(t *testing.T) {
 		})
 	}
 	deep := strings.Repeat("[", 1001) + strings.Repeat("]", 1001)
-	if got := all(`{"a":`+deep+"}", decoding{limit: 10_000}); len(got) != 1 || !strings.Contains(got[0], "more than 1000 levels") {
+	if got := all(`{"a":`+deep+"}", decoding{limit: 10_000}); len(got) != 1 ||
+		!strings.Contains(got[0], "more than 1000 levels") {
 		t.Errorf("too deep: %.100q", got)
 	}
 }
@@ -165,18 +192,25 @@ func TestFindReportsAllPathsThatCannotBeUsed(t *testing.T) {
 	write(t, dir, "empty/readme.txt", "")
 	write(t, dir, "half/"+UnfinishedPrefix+"1/a.yaml", "a: 1")
 	write(t, dir, "links/a.yaml", "a: 1")
-	for _, link := range [][2]string{{"itself.yaml", "links/itself.yaml"}, {"nowhere", "links/dangling.yml"}, {"../empty", "links/dir.yaml"}} {
+	for _, link := range [][2]string{
+		{"itself.yaml", "links/itself.yaml"}, {"nowhere", "links/dangling.yml"}, {"../empty", "links/dir.yaml"},
+	} {
 		if err := os.Symlink(link[0], filepath.Join(dir, link[1])); err != nil {
 			t.Skipf("no links here: %v", err)
 		}
 	}
-	_, err := Find([]string{filepath.Join(dir, "none"), filepath.Join(dir, "empty"), filepath.Join(dir, "half"), filepath.Join(dir, "links"), os.DevNull, ""})
+	_, err := Find([]string{
+		filepath.Join(dir, "none"), filepath.Join(dir, "empty"), filepath.Join(dir, "half"), filepath.Join(dir, "links"),
+		os.DevNull, "",
+	})
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		"there is no file or directory " + filepath.Join(dir, "none"), "empty contains no file with one of the extensions .json, .yaml, .yml",
-		"did not finish", "itself.yaml", "dangling.yml", "dir.yaml links to a directory", "is not a regular file", "a path is empty",
+		"there is no file or directory " + filepath.Join(dir, "none"),
+		"empty contains no file with one of the extensions .json, .yaml, .yml",
+		"did not finish", "itself.yaml", "dangling.yml", "dir.yaml links to a directory", "is not a regular file",
+		"a path is empty",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)
@@ -186,7 +220,8 @@ func TestFindReportsAllPathsThatCannotBeUsed(t *testing.T) {
 
 func FuzzDocuments(f *testing.F) {
 	for _, text := range []string{
-		"a: 1\n---\nb: 2", "{\"a\": 1}{\"b\": 2}", "%YAML 1.1\n---\na: &x 1\nb: *x", "--- {a: 1}\n...\nb", "\ufeffa: |\n  x\n", "{a: 1", "- a", "a: 1\na: 2",
+		"a: 1\n---\nb: 2", "{\"a\": 1}{\"b\": 2}", "%YAML 1.1\n---\na: &x 1\nb: *x", "--- {a: 1}\n...\nb", "\ufeffa: |\n  x\n",
+		"{a: 1", "- a", "a: 1\na: 2",
 	} {
 		f.Add([]byte(text), false)
 		f.Add([]byte(text), true)

@@ -56,7 +56,9 @@ func run(ctx context.Context, args []string) error {
 		Kubeconfig: *kubeconfig, KubernetesAPIQPS: 20, KubernetesAPIBurst: 50,
 		IssuerOptions: controller.IssuerOptions{ClusterResourceNamespace: *resources},
 		CertificateOptions: controller.CertificateOptions{
-			CopiedAnnotationPrefixes:                 []string{"*", "-kubectl.kubernetes.io/", "-fluxcd.io/", "-argocd.argoproj.io/"},
+			CopiedAnnotationPrefixes: []string{
+				"*", "-kubectl.kubernetes.io/", "-fluxcd.io/", "-argocd.argoproj.io/",
+			},
 			CertificateRequestMinimumBackoffDuration: time.Hour,
 			CertificateRequestMaximumBackoffDuration: 32 * time.Hour,
 		},
@@ -108,14 +110,18 @@ func lead(ctx context.Context, factory *controller.ContextFactory, namespace str
 	if err != nil {
 		return err
 	}
-	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, "cert-manager-controller", c.Client.CoreV1(), c.Client.CoordinationV1(),
+	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, namespace, "cert-manager-controller", c.Client.CoreV1(),
+		c.Client.CoordinationV1(),
 		resourcelock.ResourceLockConfig{Identity: host + "-external-cert-manager-controller", EventRecorder: c.Recorder})
 	if err != nil {
 		return err
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: 60 * time.Second, RenewDeadline: 40 * time.Second, RetryPeriod: 15 * time.Second, ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { leading() }, OnStoppedLeading: func() {}},
+		Lock: lock, LeaseDuration: 60 * time.Second, RenewDeadline: 40 * time.Second, RetryPeriod: 15 * time.Second,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { leading() }, OnStoppedLeading: func() {},
+		},
 	})
 	if err != nil {
 		return err

@@ -83,7 +83,9 @@ func web(o options, name string) (*http.Client, error) {
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Leaf)
 	return &http.Client{Transport: &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		TLSClientConfig: &tls.Config{
+			RootCAs: roots, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		},
 		MaxIdleConnsPerHost: o.connections, DisableCompression: true,
 	}}, nil
 }
@@ -132,7 +134,8 @@ func attack(ctx context.Context, o options, out io.Writer) error {
 				case "lists":
 					code, _ = send(ctx, c, "GET", all, "")
 				case "creates":
-					code, _ = send(ctx, c, "POST", o.url+"/api/v1/namespaces/attacked/configmaps", configMap(`"generateName":"made-"`, 500))
+					code, _ = send(ctx, c, "POST", o.url+"/api/v1/namespaces/attacked/configmaps",
+						configMap(`"generateName":"made-"`, 500))
 				case "watches":
 					code, _ = send(ctx, c, "GET", all+"?watch=1&timeoutSeconds=1&resourceVersion=0", "")
 				case "bodies":
@@ -187,7 +190,8 @@ func watchOver(ctx context.Context, o options, c *http.Client) (map[string][]tim
 				case "get":
 					code, err = send(lasting, c, "GET", o.url+"/api/v1/namespaces/quiet/configmaps/one", "")
 				case "create":
-					code, err = send(lasting, c, "POST", o.url+"/api/v1/namespaces/quiet/configmaps", configMap(`"generateName":"q-"`, 500))
+					code, err = send(lasting, c, "POST", o.url+"/api/v1/namespaces/quiet/configmaps",
+						configMap(`"generateName":"q-"`, 500))
 				case "lease":
 					code, err = send(lasting, c, "PATCH", o.url+"/apis/coordination.k8s.io/v1/namespaces/quiet/leases/one",
 						fmt.Sprintf(`{"spec":{"holderIdentity":"q-%d"}}`, began.UnixNano()))
@@ -211,7 +215,8 @@ func prepare(ctx context.Context, o options, c *http.Client) error {
 	}
 	_, err := send(ctx, c, "POST", o.url+"/api/v1/namespaces/quiet/configmaps", configMap(`"name":"one"`, 500))
 	if err == nil {
-		_, err = send(ctx, c, "POST", o.url+"/apis/coordination.k8s.io/v1/namespaces/quiet/leases", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"one"},"spec":{"holderIdentity":"q"}}`)
+		_, err = send(ctx, c, "POST", o.url+"/apis/coordination.k8s.io/v1/namespaces/quiet/leases",
+			`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"one"},"spec":{"holderIdentity":"q"}}`)
 	}
 	next := make(chan int, o.objects)
 	for i := range o.objects {
@@ -223,7 +228,8 @@ func prepare(ctx context.Context, o options, c *http.Client) error {
 	for range 32 {
 		workers.Go(func() {
 			for i := range next {
-				code, failed := send(ctx, c, "POST", o.url+"/api/v1/namespaces/crowd/configmaps", configMap(fmt.Sprintf(`"name":"c-%05d"`, i), 700))
+				code, failed := send(ctx, c, "POST", o.url+"/api/v1/namespaces/crowd/configmaps",
+					configMap(fmt.Sprintf(`"name":"c-%05d"`, i), 700))
 				if failed == nil && code != 201 && code != 409 {
 					failed = fmt.Errorf("create object %d: %d", i, code)
 				}
@@ -253,7 +259,8 @@ func measure(ctx context.Context, o options, out io.Writer) error {
 		if name == "" {
 			ended <- nil
 		} else {
-			self := exec.CommandContext(ctx, "nice", append([]string{"-n", "10"}, append(os.Args, "-user", "attacker", "-attack", name)...)...)
+			self := exec.CommandContext(ctx, "nice",
+				append([]string{"-n", "10"}, append(os.Args, "-user", "attacker", "-attack", name)...)...)
 			self.Stdout, self.Stderr = &said, os.Stderr
 			go func() { ended <- self.Run() }() // ends with its time
 		}

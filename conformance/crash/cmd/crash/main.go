@@ -37,7 +37,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&cfg.Kills, "kills", 1000, "how often to kill the program")
 	flags.Uint64Var(&cfg.Seed, "seed", 0, "repeats the choices of a run, though not its timing; 0 picks one")
 	flags.StringVar(&cfg.Program, "program", "", "the built program; without it, it is built")
-	flags.StringVar(&cfg.Dir, "dir", "", "an empty directory for data, logs and histories; without it, a temporary one, which a run without violations removes")
+	flags.StringVar(&cfg.Dir, "dir", "",
+		"an empty directory for data, logs and histories; without it, a temporary one, which a run without violations removes")
 	flags.IntVar(&cfg.Writers, "writers", 64, "clients that write")
 	flags.IntVar(&cfg.Readers, "readers", 6, "clients that read")
 	flags.DurationVar(&cfg.Pause, "pause", 60*time.Millisecond, "mean time between two writes of a client")

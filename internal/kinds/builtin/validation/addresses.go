@@ -56,14 +56,16 @@ func clusterAddresses(spec *corev1.ServiceSpec, kept []string) field.ErrorList {
 	if len(wrong) > 0 {
 		return errs // what follows would be misleading
 	}
-	errs = append(errs, check.OnePerFamily(at, ips[:min(len(ips), 2)], "may specify no more than one IP for each IP family", check.ParseIP)...)
+	errs = append(errs,
+		check.OnePerFamily(at, ips[:min(len(ips), 2)], "may specify no more than one IP for each IP family", check.ParseIP)...)
 	if spec.ClusterIP == corev1.ClusterIPNone {
 		return errs
 	}
 	for i, ip := range ips[:min(len(ips), len(spec.IPFamilies))] {
 		v6 := check.ParseIP(ip).To4() == nil
 		if family := spec.IPFamilies[i]; family == corev1.IPv4Protocol && v6 || family == corev1.IPv6Protocol && !v6 {
-			errs = append(errs, field.Invalid(at.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i)))
+			errs = append(errs,
+				field.Invalid(at.Index(i), ip, fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i)))
 		}
 	}
 	return errs

@@ -27,7 +27,8 @@ func HorizontalPodAutoscaler(o *autoscalingv2.HorizontalPodAutoscaler) field.Err
 		errs = append(errs, field.Invalid(most, spec.MaxReplicas, "must be greater than or equal to 1"))
 	}
 	if spec.MinReplicas != nil && spec.MaxReplicas < *spec.MinReplicas {
-		errs = append(errs, field.Invalid(check.Spec("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
+		errs = append(errs,
+			field.Invalid(check.Spec("maxReplicas"), spec.MaxReplicas, "must be greater than or equal to `minReplicas`"))
 	}
 	errs = append(errs, check.Required(check.Spec("scaleTargetRef"), "kind", spec.ScaleTargetRef.Kind, kinds.SegmentName)...)
 	errs = append(errs, check.Required(check.Spec("scaleTargetRef"), "name", spec.ScaleTargetRef.Name, kinds.SegmentName)...)
@@ -72,7 +73,8 @@ func checkMetrics(at *field.Path, spec *autoscalingv2.HorizontalPodAutoscalerSpe
 		idle = idle || m.Type == autoscalingv2.ObjectMetricSourceType || m.Type == autoscalingv2.ExternalMetricSourceType
 	}
 	if spec.MinReplicas != nil && *spec.MinReplicas == 0 && !idle {
-		errs = append(errs, field.Forbidden(at, "must specify at least one Object or External metric to support scaling to zero replicas"))
+		errs = append(errs,
+			field.Forbidden(at, "must specify at least one Object or External metric to support scaling to zero replicas"))
 	}
 	return errs
 }
@@ -84,8 +86,9 @@ func checkMetric(at *field.Path, m *autoscalingv2.MetricSpec) field.ErrorList {
 	if m.Type == "" {
 		errs = append(errs, field.Required(at.Child("type"), "must specify a metric source type"))
 	}
-	errs = append(errs, check.Known(at, "type", m.Type, autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType,
-		autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType)...)
+	errs = append(errs,
+		check.Known(at, "type", m.Type, autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType,
+			autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType)...)
 	var present []string
 	for _, s := range []struct {
 		name  string
@@ -93,15 +96,28 @@ func checkMetric(at *field.Path, m *autoscalingv2.MetricSpec) field.ErrorList {
 		set   bool
 		check func(*field.Path) field.ErrorList
 	}{
-		{"object", autoscalingv2.ObjectMetricSourceType, m.Object != nil, func(at *field.Path) field.ErrorList { return checkObjectMetric(at, m.Object) }},
-		{"external", autoscalingv2.ExternalMetricSourceType, m.External != nil, func(at *field.Path) field.ErrorList { return checkExternalMetric(at, m.External) }},
-		{"pods", autoscalingv2.PodsMetricSourceType, m.Pods != nil, func(at *field.Path) field.ErrorList { return checkPodsMetric(at, m.Pods) }},
+		{
+			"object", autoscalingv2.ObjectMetricSourceType, m.Object != nil,
+			func(at *field.Path) field.ErrorList { return checkObjectMetric(at, m.Object) },
+		},
+		{
+			"external", autoscalingv2.ExternalMetricSourceType, m.External != nil,
+			func(at *field.Path) field.ErrorList { return checkExternalMetric(at, m.External) },
+		},
+		{
+			"pods", autoscalingv2.PodsMetricSourceType, m.Pods != nil,
+			func(at *field.Path) field.ErrorList { return checkPodsMetric(at, m.Pods) },
+		},
 		{"resource", autoscalingv2.ResourceMetricSourceType, m.Resource != nil, func(at *field.Path) field.ErrorList {
 			return checkResourceMetric(at, m.Resource.Name, &m.Resource.Target)
 		}},
-		{"containerResource", autoscalingv2.ContainerResourceMetricSourceType, m.ContainerResource != nil, func(at *field.Path) field.ErrorList {
-			return append(checkResourceMetric(at, m.ContainerResource.Name, &m.ContainerResource.Target), checkMeasured(at, m.ContainerResource)...)
-		}},
+		{
+			"containerResource", autoscalingv2.ContainerResourceMetricSourceType, m.ContainerResource != nil,
+			func(at *field.Path) field.ErrorList {
+				return append(checkResourceMetric(at, m.ContainerResource.Name, &m.ContainerResource.Target),
+					checkMeasured(at, m.ContainerResource)...)
+			},
+		},
 	} {
 		switch {
 		case s.set:
@@ -150,9 +166,11 @@ func checkExternalMetric(at *field.Path, m *autoscalingv2.ExternalMetricSource) 
 	errs = append(errs, checkMetricTarget(at.Child("target"), &m.Target)...)
 	switch {
 	case m.Target.Value == nil && m.Target.AverageValue == nil:
-		errs = append(errs, field.Required(at.Child("target", "averageValue"), "must set either a target value for metric or a per-pod target"))
+		errs = append(errs,
+			field.Required(at.Child("target", "averageValue"), "must set either a target value for metric or a per-pod target"))
 	case m.Target.Value != nil && m.Target.AverageValue != nil:
-		errs = append(errs, field.Forbidden(at.Child("target", "value"), "may not set both a target value for metric and a per-pod target"))
+		errs = append(errs,
+			field.Forbidden(at.Child("target", "value"), "may not set both a target value for metric and a per-pod target"))
 	}
 	return errs
 }
@@ -174,9 +192,12 @@ func checkResourceMetric(at *field.Path, name corev1.ResourceName, target *autos
 	errs = append(errs, checkMetricTarget(at.Child("target"), target)...)
 	switch {
 	case target.AverageUtilization == nil && target.AverageValue == nil:
-		errs = append(errs, field.Required(at.Child("target", "averageUtilization"), "must set either a target raw value or a target utilization"))
+		errs = append(errs,
+			field.Required(at.Child("target", "averageUtilization"),
+				"must set either a target raw value or a target utilization"))
 	case target.AverageUtilization != nil && target.AverageValue != nil:
-		errs = append(errs, field.Forbidden(at.Child("target", "averageValue"), "may not set both a target raw value and a target utilization"))
+		errs = append(errs,
+			field.Forbidden(at.Child("target", "averageValue"), "may not set both a target raw value and a target utilization"))
 	}
 	return errs
 }
@@ -194,7 +215,8 @@ func checkMetricTarget(at *field.Path, t *autoscalingv2.MetricTarget) field.Erro
 	if t.Type == "" {
 		errs = append(errs, field.Required(at.Child("type"), "must specify a metric target type"))
 	}
-	if t.Type != autoscalingv2.UtilizationMetricType && t.Type != autoscalingv2.ValueMetricType && t.Type != autoscalingv2.AverageValueMetricType {
+	if t.Type != autoscalingv2.UtilizationMetricType && t.Type != autoscalingv2.ValueMetricType &&
+		t.Type != autoscalingv2.AverageValueMetricType {
 		errs = append(errs, field.Invalid(at.Child("type"), t.Type, "must be either Utilization, Value, or AverageValue"))
 	}
 	if t.Value != nil && t.Value.Sign() <= 0 {
@@ -219,9 +241,12 @@ func checkScaling(at *field.Path, rules *autoscalingv2.HPAScalingRules) field.Er
 	}
 	var errs field.ErrorList
 	if window := rules.StabilizationWindowSeconds; window != nil && *window < 0 {
-		errs = append(errs, field.Invalid(at.Child("stabilizationWindowSeconds"), *window, "must be greater than or equal to zero"))
+		errs = append(errs,
+			field.Invalid(at.Child("stabilizationWindowSeconds"), *window, "must be greater than or equal to zero"))
 	} else if window != nil && *window > maxStabilization {
-		errs = append(errs, field.Invalid(at.Child("stabilizationWindowSeconds"), *window, fmt.Sprintf("must be less than or equal to %d", maxStabilization)))
+		errs = append(errs,
+			field.Invalid(at.Child("stabilizationWindowSeconds"), *window,
+				fmt.Sprintf("must be less than or equal to %d", maxStabilization)))
 	}
 	errs = append(errs, check.KnownIfSet(at, "selectPolicy", rules.SelectPolicy,
 		autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect)...)
@@ -230,14 +255,17 @@ func checkScaling(at *field.Path, rules *autoscalingv2.HPAScalingRules) field.Er
 	}
 	for i, policy := range rules.Policies {
 		p := at.Child("policies").Index(i)
-		errs = append(errs, check.Known(p, "type", policy.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)...)
+		errs = append(errs,
+			check.Known(p, "type", policy.Type, autoscalingv2.PercentScalingPolicy, autoscalingv2.PodsScalingPolicy)...)
 		if policy.Value <= 0 {
 			errs = append(errs, field.Invalid(p.Child("value"), policy.Value, "must be greater than zero"))
 		}
 		if policy.PeriodSeconds <= 0 {
 			errs = append(errs, field.Invalid(p.Child("periodSeconds"), policy.PeriodSeconds, "must be greater than zero"))
 		} else if policy.PeriodSeconds > maxScalingPeriod {
-			errs = append(errs, field.Invalid(p.Child("periodSeconds"), policy.PeriodSeconds, fmt.Sprintf("must be less than or equal to %d", maxScalingPeriod)))
+			errs = append(errs,
+				field.Invalid(p.Child("periodSeconds"), policy.PeriodSeconds,
+					fmt.Sprintf("must be less than or equal to %d", maxScalingPeriod)))
 		}
 	}
 	if t := rules.Tolerance; t != nil && t.Sign() < 0 {

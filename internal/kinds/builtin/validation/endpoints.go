@@ -102,7 +102,8 @@ func reachable(at *field.Path, text string) field.ErrorList {
 
 // EndpointSlice validates what an EndpointSlice has besides its endpoints.
 func EndpointSlice(o *discoveryv1.EndpointSlice) field.ErrorList {
-	errs := check.OneOf(nil, "addressType", o.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
+	errs := check.OneOf(nil, "addressType", o.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4,
+		discoveryv1.AddressTypeIPv6)
 	names := map[string]bool{}
 	for i, port := range o.Ports {
 		at := field.NewPath("ports").Index(i)
@@ -115,7 +116,8 @@ func EndpointSlice(o *discoveryv1.EndpointSlice) field.ErrorList {
 			}
 			names[*port.Name] = true
 		}
-		errs = append(errs, check.KnownIfSet(at, "protocol", port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
+		errs = append(errs,
+			check.KnownIfSet(at, "protocol", port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
 		errs = append(errs, appProtocol(at, port.AppProtocol)...)
 	}
 	return errs

@@ -42,7 +42,8 @@ func Event(o *corev1.Event) field.ErrorList {
 	errs = append(errs, word(field.NewPath("action"), o.Action)...)
 	errs = append(errs, word(field.NewPath("reason"), o.Reason)...)
 	if len(o.Message) > maxEventNote {
-		errs = append(errs, field.Invalid(field.NewPath("message"), "", fmt.Sprintf("can have at most %d characters", maxEventNote)))
+		errs = append(errs,
+			field.Invalid(field.NewPath("message"), "", fmt.Sprintf("can have at most %d characters", maxEventNote)))
 	}
 	return errs
 }

@@ -51,7 +51,9 @@ func CertificateSigningRequest(o *certificatesv1.CertificateSigningRequest) fiel
 	})...)
 	const shortest = 600 // pkg/apis/certificates/validation: 10 minutes
 	if seconds := o.Spec.ExpirationSeconds; seconds != nil && *seconds < shortest {
-		errs = append(errs, field.Invalid(check.Spec("expirationSeconds"), *seconds, "may not specify a duration less than 600 seconds (10 minutes)"))
+		errs = append(errs,
+			field.Invalid(check.Spec("expirationSeconds"), *seconds,
+				"may not specify a duration less than 600 seconds (10 minutes)"))
 	}
 	return errs
 }
@@ -84,13 +86,16 @@ func keyUsages() []certificatesv1.KeyUsage {
 func CSIDriver(o *storagev1.CSIDriver) field.ErrorList {
 	var errs field.ErrorList
 	for _, mode := range o.Spec.VolumeLifecycleModes {
-		errs = append(errs, check.Known(check.Spec(), "volumeLifecycleModes", mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
+		errs = append(errs,
+			check.Known(check.Spec(), "volumeLifecycleModes", mode, storagev1.VolumeLifecyclePersistent,
+				storagev1.VolumeLifecycleEphemeral)...)
 	}
 	errs = append(errs, check.KnownIfSet(check.Spec(), "fsGroupPolicy", o.Spec.FSGroupPolicy,
 		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy)...)
 	audiences := map[string]bool{}
 	if p := o.Spec.NodeAllocatableUpdatePeriodSeconds; p != nil && *p < 10 {
-		errs = append(errs, field.Invalid(check.Spec("nodeAllocatableUpdatePeriodSeconds"), *p, "must be greater than or equal to 10 seconds"))
+		errs = append(errs,
+			field.Invalid(check.Spec("nodeAllocatableUpdatePeriodSeconds"), *p, "must be greater than or equal to 10 seconds"))
 	}
 	for i, request := range o.Spec.TokenRequests {
 		// 10 minutes, as for the tokens of pods.
@@ -111,7 +116,8 @@ func CSIDriver(o *storagev1.CSIDriver) field.ErrorList {
 func CSIDriverUpdate(o, old *storagev1.CSIDriver) field.ErrorList {
 	// Upstream's path has the name of no field.
 	errs := check.Unchanged(check.Spec(), "attachedRequired", o.Spec.AttachRequired, old.Spec.AttachRequired)
-	return append(errs, check.Unchanged(check.Spec(), "volumeLifecycleModes", o.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes)...)
+	return append(errs,
+		check.Unchanged(check.Spec(), "volumeLifecycleModes", o.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes)...)
 }
 
 // maxNodeID is csiNodeIDMaxLength of pkg/apis/storage/validation.

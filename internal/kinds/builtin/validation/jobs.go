@@ -26,7 +26,8 @@ func Job(o *batchv1.Job) field.ErrorList {
 	} else {
 		errs = append(errs, check.LabelSelector(check.Spec("selector"), spec.Selector)...)
 	}
-	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !selector.Matches(labels.Set(spec.Template.Labels)) {
+	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil &&
+		!selector.Matches(labels.Set(spec.Template.Labels)) {
 		errs = append(errs, notSelected(check.Spec(), spec.Template.Labels))
 	}
 	return errs
@@ -69,7 +70,9 @@ func hostnamesOf(o *batchv1.Job) field.ErrorList {
 	if len(validation.IsDNS1123Label(last)) == 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), o.Name, "will not able to create pod with invalid DNS label: "+last)}
+	return field.ErrorList{
+		field.Invalid(field.NewPath("metadata", "name"), o.Name, "will not able to create pod with invalid DNS label: "+last),
+	}
 }
 
 func checkJobSpec(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
@@ -116,10 +119,12 @@ func checkCompletions(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	}
 	if mode == batchv1.NonIndexedCompletion {
 		if spec.BackoffLimitPerIndex != nil {
-			errs = append(errs, field.Invalid(at.Child("backoffLimitPerIndex"), *spec.BackoffLimitPerIndex, "requires indexed completion mode"))
+			errs = append(errs,
+				field.Invalid(at.Child("backoffLimitPerIndex"), *spec.BackoffLimitPerIndex, "requires indexed completion mode"))
 		}
 		if spec.MaxFailedIndexes != nil {
-			errs = append(errs, field.Invalid(at.Child("maxFailedIndexes"), *spec.MaxFailedIndexes, "requires indexed completion mode"))
+			errs = append(errs,
+				field.Invalid(at.Child("maxFailedIndexes"), *spec.MaxFailedIndexes, "requires indexed completion mode"))
 		}
 	}
 	if spec.SuccessPolicy != nil && mode != batchv1.IndexedCompletion {
@@ -131,7 +136,8 @@ func checkCompletions(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	if spec.Completions == nil {
 		errs = append(errs, field.Required(at.Child("completions"), "when completion mode is Indexed"))
 	} else if spec.MaxFailedIndexes != nil && *spec.MaxFailedIndexes > *spec.Completions {
-		errs = append(errs, field.Invalid(at.Child("maxFailedIndexes"), *spec.MaxFailedIndexes, "must be less than or equal to completions"))
+		errs = append(errs,
+			field.Invalid(at.Child("maxFailedIndexes"), *spec.MaxFailedIndexes, "must be less than or equal to completions"))
 	}
 	if spec.Parallelism != nil && *spec.Parallelism > mostParallel {
 		errs = append(errs, field.Invalid(at.Child("parallelism"), *spec.Parallelism,
@@ -151,7 +157,8 @@ func checkSuccessPolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	}
 	for i, rule := range spec.SuccessPolicy.Rules {
 		if rule.SucceededCount == nil && rule.SucceededIndexes == nil {
-			errs = append(errs, field.Required(at.Index(i), "at least one of succeededCount or succeededIndexes must be specified"))
+			errs = append(errs,
+				field.Required(at.Index(i), "at least one of succeededCount or succeededIndexes must be specified"))
 		}
 		errs = append(errs, check.NotNegative(at.Index(i), "succeededCount", rule.SucceededCount)...)
 		if n := rule.SucceededCount; n != nil && spec.Completions != nil && *n > *spec.Completions {
@@ -165,7 +172,8 @@ func checkSuccessPolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 // checkFailurePolicy checks what becomes of pods that fail.
 func checkFailurePolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	if spec.PodFailurePolicy == nil {
-		return check.KnownIfSet(at, "podReplacementPolicy", spec.PodReplacementPolicy, batchv1.Failed, batchv1.TerminatingOrFailed)
+		return check.KnownIfSet(at, "podReplacementPolicy", spec.PodReplacementPolicy, batchv1.Failed,
+			batchv1.TerminatingOrFailed)
 	}
 	errs := check.KnownIfSet(at, "podReplacementPolicy", spec.PodReplacementPolicy, batchv1.Failed)
 	for i := range spec.PodFailurePolicy.Rules {
@@ -174,12 +182,15 @@ func checkFailurePolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 			errs = append(errs, field.Invalid(p.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set"))
 		}
 		errs = append(errs, check.OneOf(p, "action", rule.Action, batchv1.PodFailurePolicyActionCount,
-			batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)...)
+			batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob,
+			batchv1.PodFailurePolicyActionIgnore)...)
 		switch {
 		case rule.OnExitCodes != nil && len(rule.OnPodConditions) > 0:
-			errs = append(errs, field.Invalid(p, field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported"))
+			errs = append(errs,
+				field.Invalid(p, field.OmitValueType{}, "specifying both OnExitCodes and OnPodConditions is not supported"))
 		case rule.OnExitCodes == nil && len(rule.OnPodConditions) == 0:
-			errs = append(errs, field.Invalid(p, field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required"))
+			errs = append(errs,
+				field.Invalid(p, field.OmitValueType{}, "specifying one of OnExitCodes and OnPodConditions is required"))
 		}
 		if rule.OnExitCodes != nil {
 			errs = append(errs, checkExitCodes(p.Child("onExitCodes"), rule.OnExitCodes, &spec.Template.Spec)...)
@@ -187,18 +198,23 @@ func checkFailurePolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 		for j, c := range rule.OnPodConditions {
 			condition := p.Child("onPodConditions").Index(j)
 			errs = append(errs, check.Invalid(condition.Child("type"), c.Type, validation.IsQualifiedName(string(c.Type)))...)
-			errs = append(errs, check.OneOf(condition, "status", c.Status, corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown)...)
+			errs = append(errs,
+				check.OneOf(condition, "status", c.Status, corev1.ConditionFalse, corev1.ConditionTrue,
+					corev1.ConditionUnknown)...)
 		}
 	}
 	return errs
 }
 
 func checkExitCodes(at *field.Path, codes *batchv1.PodFailurePolicyOnExitCodesRequirement, pod *corev1.PodSpec) field.ErrorList {
-	errs := check.OneOf(at, "operator", codes.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
+	errs := check.OneOf(at, "operator", codes.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn,
+		batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	if name := codes.ContainerName; name != nil {
 		named := func(c corev1.Container) bool { return c.Name == *name }
 		if !slices.ContainsFunc(pod.Containers, named) && !slices.ContainsFunc(pod.InitContainers, named) {
-			errs = append(errs, field.Invalid(at.Child("containerName"), *name, "must be one of the container or initContainer names in the pod template"))
+			errs = append(errs,
+				field.Invalid(at.Child("containerName"), *name,
+					"must be one of the container or initContainer names in the pod template"))
 		}
 	}
 	if len(codes.Values) == 0 {
@@ -246,7 +262,8 @@ func JobUpdate(o, old *batchv1.Job) field.ErrorList {
 	}
 	if now.Completions != nil && was.Completions != nil && *now.Completions != *was.Completions &&
 		now.Parallelism != nil && *now.Completions != *now.Parallelism {
-		errs = append(errs, field.Invalid(at.Child("completions"), *now.Completions, "can only be modified in tandem with spec.parallelism"))
+		errs = append(errs,
+			field.Invalid(at.Child("completions"), *now.Completions, "can only be modified in tandem with spec.parallelism"))
 	}
 	return errs
 }
@@ -263,7 +280,9 @@ func takeResources(containers, former []corev1.Container) {
 func CronJob(o *batchv1.CronJob) field.ErrorList {
 	spec := &o.Spec
 	errs := check.Required(check.Spec(), "schedule", spec.Schedule, scheduleProblems)
-	errs = append(errs, check.OneOf(check.Spec(), "concurrencyPolicy", spec.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)...)
+	errs = append(errs,
+		check.OneOf(check.Spec(), "concurrencyPolicy", spec.ConcurrencyPolicy, batchv1.AllowConcurrent, batchv1.ForbidConcurrent,
+			batchv1.ReplaceConcurrent)...)
 	errs = append(errs, check.NotNegative(check.Spec(), "startingDeadlineSeconds", spec.StartingDeadlineSeconds)...)
 	errs = append(errs, check.NotNegative(check.Spec(), "successfulJobsHistoryLimit", spec.SuccessfulJobsHistoryLimit)...)
 	errs = append(errs, check.NotNegative(check.Spec(), "failedJobsHistoryLimit", spec.FailedJobsHistoryLimit)...)
@@ -279,7 +298,9 @@ func checkTimeZone(at *field.Path, zone *string) field.ErrorList {
 	case *zone == "":
 		return field.ErrorList{field.Invalid(at, *zone, "timeZone must be nil or non-empty string")}
 	case strings.EqualFold(*zone, "Local"):
-		return field.ErrorList{field.Invalid(at, *zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")}
+		return field.ErrorList{
+			field.Invalid(at, *zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"),
+		}
 	case strings.ContainsFunc(*zone, func(r rune) bool {
 		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-_/.", r)
 	}):

@@ -86,7 +86,8 @@ func checkURLPath(rule *field.Path, path string, kind networkingv1.PathType) fie
 		}
 		return absolute()
 	default:
-		return check.Known(rule, "pathType", kind, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific, networkingv1.PathTypePrefix)
+		return check.Known(rule, "pathType", kind, networkingv1.PathTypeExact, networkingv1.PathTypeImplementationSpecific,
+			networkingv1.PathTypePrefix)
 	}
 	errs := absolute()
 	for _, part := range []string{"//", "/./", "/../", "%2f", "%2F"} {
@@ -146,7 +147,8 @@ func checkTLS(at *field.Path, tls []networkingv1.IngressTLS) field.ErrorList {
 			errs = append(errs, check.Invalid(at.Index(i).Child("hosts").Index(j), host, hostProblems(host))...)
 		}
 		if t.SecretName != "" {
-			errs = append(errs, check.Invalid(at.Index(i).Child("secretName"), t.SecretName, validation.IsDNS1123Subdomain(t.SecretName))...)
+			errs = append(errs,
+				check.Invalid(at.Index(i).Child("secretName"), t.SecretName, validation.IsDNS1123Subdomain(t.SecretName))...)
 		}
 	}
 	return errs
@@ -178,7 +180,8 @@ func IngressClass(o *networkingv1.IngressClass) field.ErrorList {
 	if p.Scope == nil {
 		return append(errs, field.Required(at.Child("scope"), ""))
 	}
-	const cluster, namespace = networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace
+	const cluster, namespace = networkingv1.IngressClassParametersReferenceScopeCluster,
+		networkingv1.IngressClassParametersReferenceScopeNamespace
 	errs = append(errs, check.Known(at, "scope", *p.Scope, cluster, namespace)...)
 	switch {
 	case *p.Scope == namespace && p.Namespace == nil:
@@ -225,10 +228,13 @@ func NetworkPolicyUpdate(o, old *networkingv1.NetworkPolicy) field.ErrorList {
 func checkPolicy(o *networkingv1.NetworkPolicy, kept []string) field.ErrorList {
 	errs := check.LabelSelector(check.Spec("podSelector"), &o.Spec.PodSelector)
 	if len(o.Spec.PolicyTypes) > 2 {
-		errs = append(errs, field.Invalid(check.Spec("policyTypes"), o.Spec.PolicyTypes, "may not specify more than two policyTypes"))
+		errs = append(errs,
+			field.Invalid(check.Spec("policyTypes"), o.Spec.PolicyTypes, "may not specify more than two policyTypes"))
 	}
 	for i, t := range o.Spec.PolicyTypes {
-		errs = append(errs, check.Known(check.Spec("policyTypes").Index(i), "", t, networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress)...)
+		errs = append(errs,
+			check.Known(check.Spec("policyTypes").Index(i), "", t, networkingv1.PolicyTypeIngress,
+				networkingv1.PolicyTypeEgress)...)
 	}
 	for i, rule := range o.Spec.Ingress {
 		at := check.Spec("ingress").Index(i)

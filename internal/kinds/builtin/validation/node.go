@@ -20,7 +20,8 @@ func Node(o *corev1.Node) field.ErrorList {
 	for i, block := range o.Spec.PodCIDRs {
 		errs = append(errs, check.CIDR(at.Index(i), block, nil)...)
 	}
-	errs = append(errs, check.OnePerFamily(at, o.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family", check.ParseCIDR)...)
+	errs = append(errs,
+		check.OnePerFamily(at, o.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family", check.ParseCIDR)...)
 	errs = append(errs, checkQuantities(field.NewPath("status", "capacity"), o.Status.Capacity)...)
 	return append(errs, checkQuantities(field.NewPath("status", "allocatable"), o.Status.Allocatable)...)
 }

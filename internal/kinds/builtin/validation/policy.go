@@ -23,7 +23,9 @@ func PodDisruptionBudget(o *policyv1.PodDisruptionBudget) field.ErrorList {
 	errs = append(errs, intOrPercent(check.Spec("maxUnavailable"), o.Spec.MaxUnavailable)...)
 	errs = append(errs, notMoreThanAll(check.Spec("minAvailable"), o.Spec.MinAvailable)...)
 	errs = append(errs, notMoreThanAll(check.Spec("maxUnavailable"), o.Spec.MaxUnavailable)...)
-	errs = append(errs, check.KnownIfSet(check.Spec(), "unhealthyPodEvictionPolicy", o.Spec.UnhealthyPodEvictionPolicy, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)...)
+	errs = append(errs,
+		check.KnownIfSet(check.Spec(), "unhealthyPodEvictionPolicy", o.Spec.UnhealthyPodEvictionPolicy, policyv1.AlwaysAllow,
+			policyv1.IfHealthyBudget)...)
 	errs = append(errs, budgetStatus(&o.Status)...)
 	return append(errs, check.LabelSelector(check.Spec("selector"), o.Spec.Selector)...)
 }
@@ -40,10 +42,12 @@ func NewPriorityClass(o *schedulingv1.PriorityClass) field.ErrorList {
 				"priority class names with 'system-' prefix are reserved for system use only"))
 		}
 	} else if o.Value > highest {
-		errs = append(errs, field.Forbidden(field.NewPath("value"), "maximum allowed value of a user defined priority is 1000000000"))
+		errs = append(errs,
+			field.Forbidden(field.NewPath("value"), "maximum allowed value of a user defined priority is 1000000000"))
 	}
 	if o.PreemptionPolicy != nil {
-		errs = append(errs, check.OneOf(nil, "preemptionPolicy", *o.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		errs = append(errs,
+			check.OneOf(nil, "preemptionPolicy", *o.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	return errs
 }
@@ -88,10 +92,14 @@ func checkPolicyRules(at *field.Path, rules []rbacv1.PolicyRule, namespaced bool
 		}
 		if len(rule.NonResourceURLs) > 0 {
 			if namespaced {
-				errs = append(errs, field.Invalid(p.Child("nonResourceURLs"), rule.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs"))
+				errs = append(errs,
+					field.Invalid(p.Child("nonResourceURLs"), rule.NonResourceURLs,
+						"namespaced rules cannot apply to non-resource URLs"))
 			}
 			if len(rule.APIGroups)+len(rule.Resources)+len(rule.ResourceNames) > 0 {
-				errs = append(errs, field.Invalid(p.Child("nonResourceURLs"), rule.NonResourceURLs, "rules cannot apply to both regular resources and non-resource URLs"))
+				errs = append(errs,
+					field.Invalid(p.Child("nonResourceURLs"), rule.NonResourceURLs,
+						"rules cannot apply to both regular resources and non-resource URLs"))
 			}
 			continue
 		}
@@ -149,7 +157,8 @@ func checkSubject(at *field.Path, s *rbacv1.Subject, namespaced bool) field.Erro
 		}
 	case rbacv1.UserKind, rbacv1.GroupKind:
 	default:
-		return append(errs, field.NotSupported(at.Child("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
+		return append(errs,
+			field.NotSupported(at.Child("kind"), s.Kind, []string{rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind}))
 	}
 	if s.APIGroup != group {
 		errs = append(errs, field.NotSupported(at.Child("apiGroup"), s.APIGroup, []string{group}))

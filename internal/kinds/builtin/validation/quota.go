@@ -61,11 +61,15 @@ func checkLimits(at *field.Path, l *corev1.LimitRangeItem) field.ErrorList {
 	if l.Type == corev1.LimitTypePersistentVolumeClaim {
 		_, least := l.Min[corev1.ResourceStorage]
 		if _, most := l.Max[corev1.ResourceStorage]; !least && !most {
-			errs = append(errs, field.Required(at.Child("limits"), "either minimum or maximum storage value is required, but neither was provided"))
+			errs = append(errs,
+				field.Required(at.Child("limits"),
+					"either minimum or maximum storage value is required, but neither was provided"))
 		}
 	}
 	least := amounts{"min value", l.Min}
-	most, usual, asked := amounts{"max value", l.Max}, amounts{"default value", l.Default}, amounts{"default request value", l.DefaultRequest}
+	most, usual, asked := amounts{"max value", l.Max}, amounts{"default value", l.Default}, amounts{
+		"default request value", l.DefaultRequest,
+	}
 	errs = append(errs, notAbove(at.Child("min"), least, least, most)...)
 	if l.Type != corev1.LimitTypePod {
 		errs = append(errs, notAbove(at.Child("defaultRequest"), asked, least, asked)...)
@@ -76,7 +80,9 @@ func checkLimits(at *field.Path, l *corev1.LimitRangeItem) field.ErrorList {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.MaxLimitRequestRatio)) {
 		if ratio := l.MaxLimitRequestRatio[name]; ratio.Cmp(*resource.NewQuantity(1, resource.DecimalSI)) < 0 {
-			errs = append(errs, field.Invalid(at.Child("maxLimitRequestRatio").Key(string(name)), ratio.String(), fmt.Sprintf("ratio %s is less than 1", ratio.String())))
+			errs = append(errs,
+				field.Invalid(at.Child("maxLimitRequestRatio").Key(string(name)), ratio.String(),
+					fmt.Sprintf("ratio %s is less than 1", ratio.String())))
 		}
 	}
 	return errs

@@ -17,12 +17,17 @@ import (
 // Service validates a Service.
 func Service(o *corev1.Service) field.ErrorList {
 	spec := &o.Spec
-	errs := check.OneOf(check.Spec(), "type", spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
-	errs = append(errs, check.OneOf(check.Spec(), "sessionAffinity", spec.SessionAffinity, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)...)
+	errs := check.OneOf(check.Spec(), "type", spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,
+		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
+	errs = append(errs,
+		check.OneOf(check.Spec(), "sessionAffinity", spec.SessionAffinity, corev1.ServiceAffinityClientIP,
+			corev1.ServiceAffinityNone)...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, check.Spec("selector"))...)
 	headless := len(spec.ClusterIPs) == 1 && spec.ClusterIPs[0] == corev1.ClusterIPNone
 	if spec.Type == corev1.ServiceTypeExternalName {
-		errs = append(errs, check.Required(check.Spec(), "externalName", strings.TrimSuffix(spec.ExternalName, "."), validation.IsDNS1123Subdomain)...)
+		errs = append(errs,
+			check.Required(check.Spec(), "externalName", strings.TrimSuffix(spec.ExternalName, "."),
+				validation.IsDNS1123Subdomain)...)
 		if spec.ClusterIP != "" {
 			errs = append(errs, field.Forbidden(check.Spec("clusterIPs"), "may not be set for ExternalName services"))
 		}
@@ -30,14 +35,17 @@ func Service(o *corev1.Service) field.ErrorList {
 		errs = append(errs, field.Required(check.Spec("ports"), ""))
 	}
 	if headless && (spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer) {
-		errs = append(errs, field.Invalid(check.Spec("clusterIPs").Index(0), spec.ClusterIP, "may not be set to 'None' for "+string(spec.Type)+" services"))
+		errs = append(errs,
+			field.Invalid(check.Spec("clusterIPs").Index(0), spec.ClusterIP,
+				"may not be set to 'None' for "+string(spec.Type)+" services"))
 	}
 	names, used := map[string]bool{}, map[servicePort]bool{}
 	for i := range spec.Ports {
 		errs = append(errs, checkServicePort(check.Spec("ports").Index(i), &spec.Ports[i], len(spec.Ports) > 1, names)...)
 		key := servicePort{spec.Ports[i].Protocol, spec.Ports[i].Port}
 		if used[key] {
-			errs = append(errs, field.Duplicate(check.Spec("ports").Index(i), corev1.ServicePort{Protocol: key.protocol, Port: key.port}))
+			errs = append(errs,
+				field.Duplicate(check.Spec("ports").Index(i), corev1.ServicePort{Protocol: key.protocol, Port: key.port}))
 		}
 		used[key] = true
 	}
@@ -48,7 +56,8 @@ func Service(o *corev1.Service) field.ErrorList {
 func checkAffinityTimeout(spec *corev1.ServiceSpec) field.ErrorList {
 	const longest = 86400 // 1 day: MaxClientIPServiceAffinitySeconds of pkg/apis/core/types.go
 	config := spec.SessionAffinityConfig
-	if spec.SessionAffinity != corev1.ServiceAffinityClientIP || config == nil || config.ClientIP == nil || config.ClientIP.TimeoutSeconds == nil {
+	if spec.SessionAffinity != corev1.ServiceAffinityClientIP || config == nil || config.ClientIP == nil ||
+		config.ClientIP.TimeoutSeconds == nil {
 		return nil
 	}
 	seconds := *config.ClientIP.TimeoutSeconds
@@ -81,12 +90,15 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 		errs = append(errs, check.Invalid(check.Spec("loadBalancerClass"), *class, validation.IsQualifiedName(*class))...)
 	}
 	errs = append(errs, check.KnownIfSet(check.Spec(), "trafficDistribution", spec.TrafficDistribution,
-		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameNode, corev1.ServiceTrafficDistributionPreferSameZone)...)
+		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameNode,
+		corev1.ServiceTrafficDistributionPreferSameZone)...)
 	// Upstream requires a port where one is needed, and has allocated it before. Here it may be missing.
 	switch port := spec.HealthCheckNodePort; {
 	case port == 0:
 	case spec.Type != corev1.ServiceTypeLoadBalancer || spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal:
-		errs = append(errs, field.Invalid(check.Spec("healthCheckNodePort"), port, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+		errs = append(errs,
+			field.Invalid(check.Spec("healthCheckNodePort"), port,
+				"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
 	default:
 		errs = append(errs, check.PortNumber(check.Spec("healthCheckNodePort"), port)...)
 	}
@@ -106,17 +118,21 @@ func NewService(o *corev1.Service) field.ErrorList {
 	errs := append(clusterAddresses(spec, nil), otherAddresses(o, &corev1.Service{})...)
 	errs = append(errs, checkNodePorts(spec)...)
 	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" {
-		errs = append(errs, field.Invalid(check.Spec("externalTrafficPolicy"), spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
+		errs = append(errs,
+			field.Invalid(check.Spec("externalTrafficPolicy"), spec.ExternalTrafficPolicy,
+				"may only be set for externally-accessible services"))
 	}
 	if spec.LoadBalancerClass != nil && spec.Type != corev1.ServiceTypeLoadBalancer {
 		errs = append(errs, field.Forbidden(check.Spec("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"))
 	}
 	if spec.AllocateLoadBalancerNodePorts != nil && spec.Type != corev1.ServiceTypeLoadBalancer {
-		errs = append(errs, field.Forbidden(check.Spec("allocateLoadBalancerNodePorts"), "may only be used when `type` is 'LoadBalancer'"))
+		errs = append(errs,
+			field.Forbidden(check.Spec("allocateLoadBalancerNodePorts"), "may only be used when `type` is 'LoadBalancer'"))
 	}
 	for i, port := range spec.Ports {
 		if port.NodePort != 0 && spec.Type == corev1.ServiceTypeClusterIP {
-			errs = append(errs, field.Forbidden(check.Spec("ports").Index(i).Child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
+			errs = append(errs,
+				field.Forbidden(check.Spec("ports").Index(i).Child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
 		}
 	}
 	return errs
@@ -144,7 +160,8 @@ func checkServicePort(at *field.Path, port *corev1.ServicePort, several bool, na
 	errs = append(errs, check.PortNumber(at.Child("port"), port.Port)...)
 	errs = append(errs, check.Protocol(at, "protocol", port.Protocol)...)
 	if port.AppProtocol != nil {
-		errs = append(errs, check.Invalid(at.Child("appProtocol"), *port.AppProtocol, validation.IsQualifiedName(*port.AppProtocol))...)
+		errs = append(errs,
+			check.Invalid(at.Child("appProtocol"), *port.AppProtocol, validation.IsQualifiedName(*port.AppProtocol))...)
 	}
 	return append(errs, check.PortOrName(at.Child("targetPort"), port.TargetPort)...)
 }
@@ -159,7 +176,8 @@ func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
 	if !reflect.DeepEqual(now.Ports, was.Ports) {
 		errs = append(errs, checkNodePorts(now)...)
 	}
-	same := now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) && slices.Equal(now.IPFamilies, was.IPFamilies)
+	same := now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) &&
+		slices.Equal(now.IPFamilies, was.IPFamilies)
 	if named := now.Type == corev1.ServiceTypeExternalName || was.Type == corev1.ServiceTypeExternalName; !same {
 		addresses := clusterAddresses(now, was.ClusterIPs)
 		if len(addresses) == 0 && !named {
@@ -245,7 +263,9 @@ func releases(now *corev1.ServiceSpec, what string) field.ErrorList {
 	if policy := now.IPFamilyPolicy; policy != nil && *policy == corev1.IPFamilyPolicySingleStack {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(check.Spec("ipFamilyPolicy"), now.IPFamilyPolicy, "must be 'SingleStack' to release the "+what)}
+	return field.ErrorList{
+		field.Invalid(check.Spec("ipFamilyPolicy"), now.IPFamilyPolicy, "must be 'SingleStack' to release the "+what),
+	}
 }
 
 func headless(spec *corev1.ServiceSpec) bool {

@@ -60,9 +60,15 @@ func collisions(now, was *int32) field.ErrorList {
 
 func deploymentStatus(s *appsv1.DeploymentStatus) field.ErrorList {
 	replicas := int64(s.Replicas)
-	errs := counts([]count{{"observedGeneration", s.ObservedGeneration}, {"replicas", replicas}, {"unavailableReplicas", int64(s.UnavailableReplicas)}}, nil)
+	errs := counts([]count{
+		{"observedGeneration", s.ObservedGeneration},
+		{"replicas", replicas},
+		{"unavailableReplicas", int64(s.UnavailableReplicas)},
+	}, nil)
 	errs = append(errs, counts([]count{
-		{"updatedReplicas", int64(s.UpdatedReplicas)}, {"readyReplicas", int64(s.ReadyReplicas)}, {"availableReplicas", int64(s.AvailableReplicas)},
+		{"updatedReplicas", int64(s.UpdatedReplicas)},
+		{"readyReplicas", int64(s.ReadyReplicas)},
+		{"availableReplicas", int64(s.AvailableReplicas)},
 	}, &replicas)...)
 	errs = append(errs, check.NotNegative(field.NewPath("status"), "terminatingReplicas", s.TerminatingReplicas)...)
 	return append(errs, available(s.AvailableReplicas, s.ReadyReplicas, "readyReplicas")...)
@@ -72,7 +78,9 @@ func replicaSetStatus(s *appsv1.ReplicaSetStatus) field.ErrorList {
 	replicas := int64(s.Replicas)
 	errs := counts([]count{{"observedGeneration", s.ObservedGeneration}, {"replicas", replicas}}, nil)
 	errs = append(errs, counts([]count{
-		{"fullyLabeledReplicas", int64(s.FullyLabeledReplicas)}, {"readyReplicas", int64(s.ReadyReplicas)}, {"availableReplicas", int64(s.AvailableReplicas)},
+		{"fullyLabeledReplicas", int64(s.FullyLabeledReplicas)},
+		{"readyReplicas", int64(s.ReadyReplicas)},
+		{"availableReplicas", int64(s.AvailableReplicas)},
 	}, &replicas)...)
 	errs = append(errs, check.NotNegative(field.NewPath("status"), "terminatingReplicas", s.TerminatingReplicas)...)
 	return append(errs, available(s.AvailableReplicas, s.ReadyReplicas, "readyReplicas")...)
@@ -82,7 +90,9 @@ func replicationStatus(s *corev1.ReplicationControllerStatus) field.ErrorList {
 	replicas := int64(s.Replicas)
 	errs := counts([]count{{"observedGeneration", s.ObservedGeneration}, {"replicas", replicas}}, nil)
 	errs = append(errs, counts([]count{
-		{"fullyLabeledReplicas", int64(s.FullyLabeledReplicas)}, {"readyReplicas", int64(s.ReadyReplicas)}, {"availableReplicas", int64(s.AvailableReplicas)},
+		{"fullyLabeledReplicas", int64(s.FullyLabeledReplicas)},
+		{"readyReplicas", int64(s.ReadyReplicas)},
+		{"availableReplicas", int64(s.AvailableReplicas)},
 	}, &replicas)...)
 	return append(errs, available(s.AvailableReplicas, s.ReadyReplicas, "readyReplicas")...)
 }
@@ -179,7 +189,8 @@ func ServiceStatus(o, old *corev1.Service) field.ErrorList {
 		at := field.NewPath("status", "loadBalancer", "ingress").Index(i)
 		errs = append(errs, checkPointIP(at, point.IP, kept)...)
 		errs = append(errs, checkPointHost(at, point.Hostname)...)
-		errs = append(errs, check.KnownIfSet(at, "ipMode", point.IPMode, corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)...)
+		errs = append(errs,
+			check.KnownIfSet(at, "ipMode", point.IPMode, corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)...)
 		if point.IPMode != nil && point.IP == "" {
 			errs = append(errs, field.Forbidden(at.Child("ipMode"), "may not be specified when `ip` is not set"))
 		}

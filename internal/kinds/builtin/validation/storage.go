@@ -75,11 +75,13 @@ func PersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 		errs = append(errs, field.Required(check.Spec("capacity"), ""))
 	}
 	if _, ok := spec.Capacity[corev1.ResourceStorage]; !ok || len(spec.Capacity) > 1 {
-		errs = append(errs, field.NotSupported(check.Spec("capacity"), spec.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
+		errs = append(errs,
+			field.NotSupported(check.Spec("capacity"), spec.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	for name, amount := range spec.Capacity {
 		if amount.Sign() <= 0 {
-			errs = append(errs, field.Invalid(check.Spec("capacity").Key(string(name)), amount.String(), "must be greater than zero"))
+			errs = append(errs,
+				field.Invalid(check.Spec("capacity").Key(string(name)), amount.String(), "must be greater than zero"))
 		}
 	}
 	errs = append(errs, check.OneOfIfSet(check.Spec(), "persistentVolumeReclaimPolicy", spec.PersistentVolumeReclaimPolicy,
@@ -92,7 +94,9 @@ func PersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 	default:
 		errs = append(errs, volumes.OfVolume(check.Spec(), &spec.PersistentVolumeSource, o.Name)...)
 	}
-	errs = append(errs, check.KnownIfSet(check.Spec(), "volumeMode", spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+	errs = append(errs,
+		check.KnownIfSet(check.Spec(), "volumeMode", spec.VolumeMode, corev1.PersistentVolumeBlock,
+			corev1.PersistentVolumeFilesystem)...)
 	if class := spec.StorageClassName; class != "" {
 		errs = append(errs, check.Invalid(check.Spec("storageClassName"), class, validation.IsDNS1123Subdomain(class))...)
 	}
@@ -120,7 +124,8 @@ func PersistentVolumeUpdate(o, old *corev1.PersistentVolume) field.ErrorList {
 		now.CSI = &csi
 	}
 	if !equality.Semantic.DeepEqual(now, was) {
-		errs = append(errs, field.Forbidden(check.Spec("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
+		errs = append(errs,
+			field.Forbidden(check.Spec("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
 	}
 	// Upstream's paths are not below the spec.
 	if old.Spec.NodeAffinity != nil {
@@ -148,7 +153,9 @@ func PersistentVolumeClaimUpdate(o, old *corev1.PersistentVolumeClaim) field.Err
 	if bound {
 		now, was := spec.Resources.Requests[corev1.ResourceStorage], before.Resources.Requests[corev1.ResourceStorage]
 		if now.Cmp(was) < 0 && now.Cmp(old.Status.Capacity[corev1.ResourceStorage]) <= 0 {
-			return field.ErrorList{field.Forbidden(check.Spec("resources", "requests", "storage"), "field can not be less than status.capacity")}
+			return field.ErrorList{
+				field.Forbidden(check.Spec("resources", "requests", "storage"), "field can not be less than status.capacity"),
+			}
 		}
 		spec.Resources.Requests = before.Resources.Requests
 		spec.VolumeAttributesClassName = before.VolumeAttributesClassName
@@ -157,7 +164,8 @@ func PersistentVolumeClaimUpdate(o, old *corev1.PersistentVolumeClaim) field.Err
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(check.Spec(), fmt.Sprintf(
-		"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims (this claim is %s)", phase(old.Status.Phase)))}
+		"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "+
+			"claims (this claim is %s)", phase(old.Status.Phase)))}
 }
 
 func phase(p corev1.PersistentVolumeClaimPhase) string {

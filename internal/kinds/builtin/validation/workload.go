@@ -73,7 +73,8 @@ func ReplicationController(o *corev1.ReplicationController) field.ErrorList {
 func DaemonSet(o *appsv1.DaemonSet) field.ErrorList {
 	spec := &o.Spec
 	errs := check.LabelSelector(check.Spec("selector"), spec.Selector)
-	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil && !selector.Matches(labels.Set(spec.Template.Labels)) {
+	if selector, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil &&
+		!selector.Matches(labels.Set(spec.Template.Labels)) {
 		errs = append(errs, notSelected(check.Spec(), spec.Template.Labels))
 	}
 	if spec.Selector != nil && len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
@@ -101,12 +102,14 @@ func StatefulSet(o *appsv1.StatefulSet) field.ErrorList {
 	case "":
 		errs = append(errs, field.Required(check.Spec("podManagementPolicy"), ""))
 	default:
-		errs = append(errs, field.Invalid(check.Spec("podManagementPolicy"), spec.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'"))
+		errs = append(errs,
+			field.Invalid(check.Spec("podManagementPolicy"), spec.PodManagementPolicy, "must be 'OrderedReady' or 'Parallel'"))
 	}
 	errs = append(errs, checkStatefulStrategy(check.Spec("updateStrategy"), &spec.UpdateStrategy)...)
 	if r := spec.PersistentVolumeClaimRetentionPolicy; r != nil {
 		at := check.Spec("persistentVolumeClaimRetentionPolicy")
-		const retain, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+		const retain, remove = appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 		errs = append(errs, check.Known(at, "whenDeleted", r.WhenDeleted, retain, remove)...)
 		errs = append(errs, check.Known(at, "whenScaled", r.WhenScaled, retain, remove)...)
 	}
@@ -116,7 +119,8 @@ func StatefulSet(o *appsv1.StatefulSet) field.ErrorList {
 		errs = append(errs, check.NotNegative(check.Spec(), "ordinals.start", &spec.Ordinals.Start)...)
 	}
 	if spec.ServiceName != "" {
-		errs = append(errs, check.Invalid(check.Spec("serviceName"), spec.ServiceName, validation.IsDNS1123Label(spec.ServiceName))...)
+		errs = append(errs,
+			check.Invalid(check.Spec("serviceName"), spec.ServiceName, validation.IsDNS1123Label(spec.ServiceName))...)
 	}
 	errs = append(errs, statefulSetStatus(&o.Status)...)
 	return append(errs, pods.RunningTemplate(check.Spec("template"), statefulTemplate(spec), "StatefulSet")...)
@@ -126,7 +130,8 @@ func StatefulSet(o *appsv1.StatefulSet) field.ErrorList {
 func NewStatefulSet(o *appsv1.StatefulSet) field.ErrorList {
 	var errs field.ErrorList
 	for i := range o.Spec.VolumeClaimTemplates {
-		errs = append(errs, pods.ClaimSpec(check.Spec("volumeClaimTemplates").Index(i).Child("spec"), &o.Spec.VolumeClaimTemplates[i].Spec)...)
+		errs = append(errs,
+			pods.ClaimSpec(check.Spec("volumeClaimTemplates").Index(i).Child("spec"), &o.Spec.VolumeClaimTemplates[i].Spec)...)
 	}
 	return errs
 }
@@ -160,7 +165,8 @@ func statefulTemplate(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 func StatefulSetUpdate(o, old *appsv1.StatefulSet) field.ErrorList {
 	now, was := &o.Spec, &old.Spec
 	errs := check.Unchanged(check.Spec(), "selector", now.Selector, was.Selector)
-	errs = append(errs, check.Unchanged(check.Spec(), "volumeClaimTemplates", now.VolumeClaimTemplates, was.VolumeClaimTemplates)...)
+	errs = append(errs,
+		check.Unchanged(check.Spec(), "volumeClaimTemplates", now.VolumeClaimTemplates, was.VolumeClaimTemplates)...)
 	errs = append(errs, check.Unchanged(check.Spec(), "serviceName", now.ServiceName, was.ServiceName)...)
 	errs = append(errs, check.Unchanged(check.Spec(), "podManagementPolicy", now.PodManagementPolicy, was.PodManagementPolicy)...)
 	return append(errs, collisions(o.Status.CollisionCount, old.Status.CollisionCount)...)

@@ -19,8 +19,9 @@ func policy(expression string) *admissionv1.ValidatingAdmissionPolicy {
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			FailurePolicy: new(admissionv1.Fail),
 			MatchConstraints: &admissionv1.MatchResources{
-				MatchPolicy: new(admissionv1.Exact), NamespaceSelector: &metav1.LabelSelector{}, ObjectSelector: &metav1.LabelSelector{},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule()}},
+				MatchPolicy: new(admissionv1.Exact), NamespaceSelector: &metav1.LabelSelector{},
+				ObjectSelector: &metav1.LabelSelector{},
+				ResourceRules:  []admissionv1.NamedRuleWithOperations{{RuleWithOperations: rule()}},
 			},
 			Validations: []admissionv1.Validation{{Expression: expression}},
 		},
@@ -36,7 +37,8 @@ func rule() admissionv1.RuleWithOperations {
 
 func hook(name string) admissionv1.ValidatingWebhook {
 	return admissionv1.ValidatingWebhook{
-		Name: name, ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://h")}, SideEffects: new(admissionv1.SideEffectClassNone),
+		Name: name, ClientConfig: admissionv1.WebhookClientConfig{URL: new("https://h")},
+		SideEffects:             new(admissionv1.SideEffectClassNone),
 		AdmissionReviewVersions: []string{"v1"},
 	}
 }
@@ -60,9 +62,12 @@ func TestWhatOneObjectMayCompileIsBounded(t *testing.T) {
 	for range admission.MaxExpressions {
 		many.Spec.Validations = append(many.Spec.Validations, admissionv1.Validation{Expression: "nonsense("})
 	}
-	expect(t, admission.NewValidatingPolicy(many), "spec: Forbidden: has 1001 CEL expressions, this server compiles at most 1000 of one object")
+	expect(t, admission.NewValidatingPolicy(many),
+		"spec: Forbidden: has 1001 CEL expressions, this server compiles at most 1000 of one object")
 	long := hook("a.b.c")
-	long.MatchConditions = []admissionv1.MatchCondition{{Name: "a", Expression: strings.Repeat("(", admission.MaxExpressionBytes+1)}}
+	long.MatchConditions = []admissionv1.MatchCondition{
+		{Name: "a", Expression: strings.Repeat("(", admission.MaxExpressionBytes+1)},
+	}
 	expect(t, admission.NewValidatingWebhooks(hooks(long)),
 		"webhooks: Forbidden: has 131073 bytes of CEL expressions, this server compiles at most 131072 of one object")
 	for _, text := range []string{"(a{1,1000}|b)", "(a{1000}|b)", `(a\\x7b1000}|b)`, `(a\\173\\61000}|b)`} {
@@ -128,10 +133,12 @@ func TestExpressionsHaveTheTypesOfTheirPlaces(t *testing.T) {
 		},
 		{"an annotation", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.AuditAnnotations = []admissionv1.AuditAnnotation{{Key: "a", ValueExpression: " 1"}}
-		}, `spec.auditAnnotations[0].valueExpression: Invalid value: " 1": must evaluate to one of [string null_type] but got int`},
+		}, `spec.auditAnnotations[0].valueExpression: Invalid value: " 1": must evaluate to one of [string ` +
+			`null_type] but got int`},
 		{
 			"no parameters", func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].Expression = "params.a" },
-			`spec.validations[0].expression: Invalid value: "params.a": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params'`,
+			`spec.validations[0].expression: Invalid value: "params.a": compilation failed: ERROR: <input>:1:1: undeclared ` +
+				`reference to 'params'`,
 		},
 		{"parameters", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
@@ -143,7 +150,8 @@ func TestExpressionsHaveTheTypesOfTheirPlaces(t *testing.T) {
 		}, ""},
 		{"a variable before its time", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.Variables = []admissionv1.Variable{{Name: "b", Expression: "variables.a"}, {Name: "a", Expression: "1"}}
-		}, `spec.variables[0].expression: Invalid value: "variables.a": compilation failed: ERROR: <input>:1:10: undefined field 'a'`},
+		}, `spec.variables[0].expression: Invalid value: "variables.a": compilation failed: ERROR: <input>:1:10: ` +
+			`undefined field 'a'`},
 		{"a reserved name", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.Variables = []admissionv1.Variable{{Name: "loop", Expression: "1"}}
 		}, `spec.variables[0].name: Invalid value: "loop": must be a valid CEL identifier`},

@@ -31,7 +31,9 @@ func (p *program) conditions(at *field.Path, all []admissionv1.MatchCondition) f
 		if text := strings.TrimSpace(c.Expression); text == "" {
 			errs = append(errs, field.Required(at.Child("expression"), ""))
 		} else {
-			errs = append(errs, p.compile(at.Child("expression"), alone(), expression{text: text, types: []*celgo.Type{celgo.BoolType}}, given)...)
+			errs = append(errs,
+				p.compile(at.Child("expression"), alone(), expression{text: text, types: []*celgo.Type{celgo.BoolType}},
+					given)...)
 		}
 		if c.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), ""))
@@ -72,7 +74,8 @@ func (p *program) variables(at *field.Path, all []admissionv1.Variable) field.Er
 			errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
 			continue
 		}
-		errs = append(errs, p.variable(at, expression{text: v.Expression, name: v.Name, types: []*celgo.Type{celgo.AnyType, celgo.DynType}})...)
+		errs = append(errs,
+			p.variable(at, expression{text: v.Expression, name: v.Name, types: []*celgo.Type{celgo.AnyType, celgo.DynType}})...)
 	}
 	return errs
 }

@@ -145,12 +145,23 @@ func bounded(at *field.Path, texts iter.Seq[string]) field.ErrorList {
 	}
 	switch {
 	case count > MaxExpressions:
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("has %d CEL expressions, this server compiles at most %d of one object", count, MaxExpressions))}
+		return field.ErrorList{
+			field.Forbidden(at,
+				fmt.Sprintf("has %d CEL expressions, this server compiles at most %d of one object", count, MaxExpressions)),
+		}
 	case size > MaxExpressionBytes:
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("has %d bytes of CEL expressions, this server compiles at most %d of one object", size, MaxExpressionBytes))}
+		return field.ErrorList{
+			field.Forbidden(at,
+				fmt.Sprintf("has %d bytes of CEL expressions, this server compiles at most %d of one object",
+					size, MaxExpressionBytes)),
+		}
 	case steps > MaxExpressionWork:
-		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("has CEL expressions with patterns that repeat too much: the lengths of the expressions, "+
-			"each times the highest count of a repetition in it, are %d together, this server compiles at most %d of one object", steps, MaxExpressionWork))}
+		return field.ErrorList{
+			field.Forbidden(at,
+				fmt.Sprintf("has CEL expressions with patterns that repeat too much: the lengths of the expressions, "+
+					"each times the highest count of a repetition in it, are %d together, this server compiles at "+
+					"most %d of one object", steps, MaxExpressionWork)),
+		}
 	}
 	return nil
 }
@@ -175,7 +186,9 @@ func (p *program) mode(text string) environment.Type {
 }
 
 // compile returns the errors of an expression.
-func (p *program) compile(at *field.Path, with admissioncel.Compiler, e expression, given admissioncel.OptionalVariableDeclarations) field.ErrorList {
+func (p *program) compile(at *field.Path, with admissioncel.Compiler, e expression,
+	given admissioncel.OptionalVariableDeclarations,
+) field.ErrorList {
 	if p.told > maxTextBytes {
 		return nil
 	}

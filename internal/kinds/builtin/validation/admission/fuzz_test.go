@@ -24,10 +24,18 @@ func validated[T any](body []byte, create func(*T) field.ErrorList, update func(
 // says must be in proportion to the object.
 func FuzzRules(f *testing.F) {
 	for _, body := range []string{
-		`{"metadata":{"name":"a"},"webhooks":[{"name":"a.b.c","clientConfig":{"url":"https://h"},"rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}],"matchConditions":[{"name":"a","expression":"request.name == 'a'"}],"sideEffects":"None","admissionReviewVersions":["v1"]}]}`,
+		`{"metadata":{"name":"a"},"webhooks":[{"name":"a.b.c","clientConfig":{"url":"https://h"},"rules":[{"operations":["*"],` +
+			`"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}],"matchConditions":[{"name":"a",` +
+			`"expression":"request.name == 'a'"}],"sideEffects":"None","admissionReviewVersions":["v1"]}]}`,
 		`{"metadata":{"name":"a"},"webhooks":[{"name":"a.b.c","clientConfig":{"service":{"name":"s","namespace":"n","path":"//a/","port":0}}}]}`,
-		`{"metadata":{"name":"a"},"spec":{"failurePolicy":"Fail","paramKind":{"apiVersion":"a/b","kind":"C"},"matchConstraints":{"resourceRules":[{"operations":["CREATE"]}]},"variables":[{"name":"a","expression":"object.spec"}],"validations":[{"expression":"variables.a.b > 1","messageExpression":"'a'","reason":"Invalid"}],"auditAnnotations":[{"key":"a","valueExpression":"'b'"}]}}`,
-		`{"metadata":{"name":"a"},"spec":{"mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}},{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/a'}]"}}],"reinvocationPolicy":"Never"}}`,
+		`{"metadata":{"name":"a"},"spec":{"failurePolicy":"Fail","paramKind":{"apiVersion":"a/b","kind":"C"},` +
+			`"matchConstraints":{"resourceRules":[{"operations":["CREATE"]}]},"variables":[{"name":"a",` +
+			`"expression":"object.spec"}],"validations":[{"expression":"variables.a.b > 1","messageExpression":"'a'",` +
+			`"reason":"Invalid"}],"auditAnnotations":[{"key":"a","valueExpression":"'b'"}]}}`,
+		`{"metadata":{"name":"a"},"spec":{"mutations":[{"patchType":"ApplyConfiguration",` +
+			`"applyConfiguration":{"expression":"Object{metadata: Object.metadata{labels: {'a': 'b'}}}"}},` +
+			`{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'remove', path: '/a'}]"}}],` +
+			`"reinvocationPolicy":"Never"}}`,
 		`{"metadata":{"name":"a"},"spec":{"policyName":"p","paramRef":{"name":"a","selector":{},"parameterNotFoundAction":"Deny"},"matchResources":{},"validationActions":["Deny","Warn","Warn"]}}`,
 		`{"status":{"typeChecking":{"expressionWarnings":[{"fieldRef":"spec.validations[0]","warning":"w"}]},"conditions":[{"type":"a"}]}}`,
 	} {
@@ -44,7 +52,9 @@ func FuzzRules(f *testing.F) {
 			errs = validated(body, admission.NewValidatingWebhooks, admission.ValidatingWebhooksUpdate)
 		case 2:
 			errs = validated(body, admission.NewValidatingPolicy, admission.ValidatingPolicyUpdate)
-			errs = append(errs, validated(body, func(*admissionv1.ValidatingAdmissionPolicy) field.ErrorList { return nil }, admission.ValidatingPolicyStatus)...)
+			errs = append(errs,
+				validated(body, func(*admissionv1.ValidatingAdmissionPolicy) field.ErrorList { return nil },
+					admission.ValidatingPolicyStatus)...)
 		case 3:
 			errs = validated(body, admission.NewMutatingPolicy, admission.MutatingPolicyUpdate)
 		case 4:

@@ -95,10 +95,12 @@ func (p *program) mutation(at *field.Path, m *admissionv1.Mutation) field.ErrorL
 		if m.ApplyConfiguration == nil {
 			errs = append(errs, field.Required(apply, "must be specified when patchType is ApplyConfiguration"))
 		} else {
-			errs = append(errs, p.patch(apply, m.ApplyConfiguration.Expression, (&patch.ApplyConfigurationCondition{}).ReturnTypes())...)
+			errs = append(errs,
+				p.patch(apply, m.ApplyConfiguration.Expression, (&patch.ApplyConfigurationCondition{}).ReturnTypes())...)
 		}
 		if m.JSONPatch != nil {
-			errs = append(errs, field.Invalid(patched, "{jsonPatch}", "must not be specified when patchType is ApplyConfiguration"))
+			errs = append(errs,
+				field.Invalid(patched, "{jsonPatch}", "must not be specified when patchType is ApplyConfiguration"))
 		}
 	default:
 		return check.OneOf(at, "patchType", m.PatchType, admissionv1.PatchTypeApplyConfiguration, admissionv1.PatchTypeJSONPatch)

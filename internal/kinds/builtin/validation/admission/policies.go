@@ -82,7 +82,9 @@ func validating(o, old *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
 }
 
 // policyHead checks what policies of both kinds have.
-func policyHead(at *field.Path, failure *admissionv1.FailurePolicyType, params *admissionv1.ParamKind, match *admissionv1.MatchResources) field.ErrorList {
+func policyHead(at *field.Path, failure *admissionv1.FailurePolicyType, params *admissionv1.ParamKind,
+	match *admissionv1.MatchResources,
+) field.ErrorList {
 	var errs field.ErrorList
 	if failure == nil {
 		errs = append(errs, field.Required(at.Child("failurePolicy"), ""))
@@ -111,7 +113,8 @@ func paramKind(at *field.Path, k *admissionv1.ParamKind) field.ErrorList {
 	case k.APIVersion == "":
 		errs = append(errs, field.Required(at.Child("apiVersion"), ""))
 	case strings.Contains(version, "/"):
-		errs = append(errs, field.Invalid(at.Child("apiVersion"), k.APIVersion, fmt.Sprintf("unexpected GroupVersion string: %v", k.APIVersion)))
+		errs = append(errs,
+			field.Invalid(at.Child("apiVersion"), k.APIVersion, fmt.Sprintf("unexpected GroupVersion string: %v", k.APIVersion)))
 	default:
 		if why := validation.IsDNS1123Subdomain(group); group != "" && len(why) > 0 {
 			errs = append(errs, field.Invalid(at.Child("apiVersion"), group, strings.Join(why, ",")))
@@ -125,7 +128,8 @@ func paramKind(at *field.Path, k *admissionv1.ParamKind) field.ErrorList {
 	if k.Kind == "" {
 		errs = append(errs, field.Required(at.Child("kind"), ""))
 	} else if why := validation.IsDNS1035Label(strings.ToLower(k.Kind)); len(why) > 0 {
-		errs = append(errs, field.Invalid(at.Child("kind"), k.Kind, "may have mixed case, but should otherwise match: "+strings.Join(why, ",")))
+		errs = append(errs,
+			field.Invalid(at.Child("kind"), k.Kind, "may have mixed case, but should otherwise match: "+strings.Join(why, ",")))
 	}
 	return errs
 }
@@ -137,7 +141,9 @@ func (p *program) validation(at *field.Path, v *admissionv1.Validation) field.Er
 		errs = append(errs, field.Required(at.Child("expression"), "expression is not specified"))
 	} else {
 		given := admissioncel.OptionalVariableDeclarations{HasParams: p.params, HasAuthorizer: true}
-		errs = append(errs, p.compile(at.Child("expression"), p.policy, expression{text: v.Expression, types: []*celgo.Type{celgo.BoolType}}, given)...)
+		errs = append(errs,
+			p.compile(at.Child("expression"), p.policy, expression{text: v.Expression, types: []*celgo.Type{celgo.BoolType}},
+				given)...)
 	}
 	const empty = "must be non-empty if specified"
 	switch text := v.MessageExpression; {
@@ -146,7 +152,9 @@ func (p *program) validation(at *field.Path, v *admissionv1.Validation) field.Er
 		errs = append(errs, field.Invalid(at.Child("messageExpression"), text, empty))
 	default:
 		given := admissioncel.OptionalVariableDeclarations{HasParams: p.params}
-		errs = append(errs, p.compile(at.Child("messageExpression"), p.policy, expression{text: text, types: []*celgo.Type{celgo.StringType}}, given)...)
+		errs = append(errs,
+			p.compile(at.Child("messageExpression"), p.policy, expression{text: text, types: []*celgo.Type{celgo.StringType}},
+				given)...)
 	}
 	switch text := strings.TrimSpace(v.Message); {
 	case v.Message != "" && text == "":
@@ -179,9 +187,11 @@ func (p *program) annotations(at *field.Path, policy string, all []admissionv1.A
 		case text == "":
 			errs = append(errs, field.Required(at.Child("valueExpression"), "valueExpression is not specified"))
 		case len(text) > longest:
-			errs = append(errs, field.Required(at.Child("valueExpression"), fmt.Sprintf("must not exceed %d bytes in length", longest)))
+			errs = append(errs,
+				field.Required(at.Child("valueExpression"), fmt.Sprintf("must not exceed %d bytes in length", longest)))
 		default:
-			found := p.compile(at.Child("valueExpression"), p.policy, expression{text: text, types: []*celgo.Type{celgo.StringType, celgo.NullType}}, given)
+			found := p.compile(at.Child("valueExpression"), p.policy,
+				expression{text: text, types: []*celgo.Type{celgo.StringType, celgo.NullType}}, given)
 			for _, e := range found {
 				if e.Type == field.ErrorTypeInvalid {
 					e.BadValue = a.ValueExpression

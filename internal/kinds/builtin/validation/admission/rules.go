@@ -16,7 +16,9 @@ import (
 
 // only is upstream's error for a wildcard that is not alone in a list.
 func only(at *field.Path, values any, wildcard, others string) field.ErrorList {
-	return field.ErrorList{field.Invalid(at, values, fmt.Sprintf("if '%s' is present, must not specify other %s", wildcard, others))}
+	return field.ErrorList{
+		field.Invalid(at, values, fmt.Sprintf("if '%s' is present, must not specify other %s", wildcard, others)),
+	}
 }
 
 // checkRule checks a rule: operations, and what they are about.
@@ -50,7 +52,8 @@ func checkRule(at *field.Path, r *admissionv1.RuleWithOperations) field.ErrorLis
 		}
 	}
 	errs = append(errs, checkResources(at.Child("resources"), r.Resources)...)
-	return append(errs, check.KnownIfSet(at, "scope", r.Scope, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
+	return append(errs,
+		check.KnownIfSet(at, "scope", r.Scope, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)...)
 }
 
 // checkResources checks the resources of a rule: none is named twice by wildcards.
@@ -72,10 +75,12 @@ func checkResources(at *field.Path, resources []string) field.ErrorList {
 			continue
 		}
 		if allOf[name] {
-			errs = append(errs, field.Invalid(at.Index(i), resource, fmt.Sprintf("if '%s/*' is present, must not specify %s", name, resource)))
+			errs = append(errs,
+				field.Invalid(at.Index(i), resource, fmt.Sprintf("if '%s/*' is present, must not specify %s", name, resource)))
 		}
 		if everywhere[sub] {
-			errs = append(errs, field.Invalid(at.Index(i), resource, fmt.Sprintf("if '*/%s' is present, must not specify %s", sub, resource)))
+			errs = append(errs,
+				field.Invalid(at.Index(i), resource, fmt.Sprintf("if '*/%s' is present, must not specify %s", sub, resource)))
 		}
 		allOf[name] = allOf[name] || sub == "*"
 		everywhere[sub] = everywhere[sub] || name == "*"

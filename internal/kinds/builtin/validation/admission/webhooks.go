@@ -47,9 +47,11 @@ func asMutating(hooks []admissionv1.ValidatingWebhook) []admissionv1.MutatingWeb
 	for i := range hooks {
 		h := &hooks[i]
 		all = append(all, admissionv1.MutatingWebhook{
-			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy, MatchPolicy: h.MatchPolicy,
+			Name: h.Name, ClientConfig: h.ClientConfig, Rules: h.Rules, FailurePolicy: h.FailurePolicy,
+			MatchPolicy:       h.MatchPolicy,
 			NamespaceSelector: h.NamespaceSelector, ObjectSelector: h.ObjectSelector, SideEffects: h.SideEffects,
-			TimeoutSeconds: h.TimeoutSeconds, AdmissionReviewVersions: h.AdmissionReviewVersions, MatchConditions: h.MatchConditions,
+			TimeoutSeconds: h.TimeoutSeconds, AdmissionReviewVersions: h.AdmissionReviewVersions,
+			MatchConditions: h.MatchConditions,
 		})
 	}
 	return all
@@ -124,7 +126,8 @@ func selector(at *field.Path, s *metav1.LabelSelector, strictly bool) field.Erro
 	if s == nil {
 		return nil
 	}
-	return metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: !strictly}, at)
+	return metavalidation.ValidateLabelSelector(s,
+		metavalidation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: !strictly}, at)
 }
 
 func checkHooks(hooks []admissionv1.MutatingWebhook, want demands) field.ErrorList {
@@ -175,7 +178,9 @@ func checkHook(at *field.Path, h *admissionv1.MutatingWebhook, want demands) fie
 	}
 	errs = append(errs, selector(at.Child("namespaceSelector"), h.NamespaceSelector, want.labelValues)...)
 	errs = append(errs, selector(at.Child("objectSelector"), h.ObjectSelector, want.labelValues)...)
-	errs = append(errs, check.KnownIfSet(at, "reinvocationPolicy", h.ReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)...)
+	errs = append(errs,
+		check.KnownIfSet(at, "reinvocationPolicy", h.ReinvocationPolicy, admissionv1.IfNeededReinvocationPolicy,
+			admissionv1.NeverReinvocationPolicy)...)
 	return append(errs, clientConfig(at.Child("clientConfig"), &h.ClientConfig)...)
 }
 

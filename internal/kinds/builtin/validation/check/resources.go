@@ -32,7 +32,8 @@ func AccessModes(at *field.Path, modes []corev1.PersistentVolumeAccessMode) fiel
 	for _, mode := range modes {
 		alone = alone || mode == corev1.ReadWriteOncePod
 		shared = shared || mode != corev1.ReadWriteOncePod
-		errs = append(errs, Known(at, "", mode, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)...)
+		errs = append(errs,
+			Known(at, "", mode, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)...)
 	}
 	if alone && shared {
 		errs = append(errs, field.Forbidden(at, "may not use ReadWriteOncePod with other access modes"))

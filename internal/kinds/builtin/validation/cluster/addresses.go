@@ -57,7 +57,8 @@ func NewServiceCIDR(o *networkingv1.ServiceCIDR) field.ErrorList {
 		errs = append(errs, validation.IsValidCIDR(at.Index(i), text)...)
 	}
 	if len(ranges) == 2 && family(ranges[0]) == family(ranges[1]) && family(ranges[0]) != 0 {
-		errs = append(errs, field.Invalid(at, ranges, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
+		errs = append(errs,
+			field.Invalid(at, ranges, "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"))
 	}
 	return errs
 }

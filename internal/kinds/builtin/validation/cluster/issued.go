@@ -66,7 +66,9 @@ func outcome(conditions []metav1.Condition) (string, field.ErrorList) {
 			continue
 		}
 		if found != "" {
-			errs = append(errs, field.Invalid(at.Child("type"), c.Type, `There may be at most one condition with type "Issued", "Denied", or "Failed"`))
+			errs = append(errs,
+				field.Invalid(at.Child("type"), c.Type,
+					`There may be at most one condition with type "Issued", "Denied", or "Failed"`))
 		}
 		found = c.Type
 		errs = append(errs, check.Known(at, "status", c.Status, metav1.ConditionTrue)...)

@@ -52,10 +52,14 @@ func NewPodCertificateRequest(o *certificatesv1.PodCertificateRequest) field.Err
 		longest = maxKubernetesLifetime
 	}
 	if n := *spec.MaxExpirationSeconds; n < minLifetime || n > longest {
-		errs = append(errs, field.Invalid(check.Spec("maxExpirationSeconds"), n, fmt.Sprintf("must be in the range [%d, %d]", minLifetime, longest)))
+		errs = append(errs,
+			field.Invalid(check.Spec("maxExpirationSeconds"), n,
+				fmt.Sprintf("must be in the range [%d, %d]", minLifetime, longest)))
 	}
 	if len(spec.StubPKCS10Request) == 0 {
-		return append(errs, field.Invalid(check.Spec(), field.OmitValueType{}, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"))
+		return append(errs,
+			field.Invalid(check.Spec(), field.OmitValueType{},
+				"exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"))
 	}
 	return append(errs, checkStub(spec.StubPKCS10Request)...)
 }

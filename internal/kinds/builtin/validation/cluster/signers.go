@@ -15,7 +15,9 @@ func checkSigner(at *field.Path, name string) field.ErrorList {
 	}
 	domain, path, found := strings.Cut(name, "/")
 	if !found || strings.Contains(path, "/") {
-		return field.ErrorList{field.Invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'")}
+		return field.ErrorList{
+			field.Invalid(at, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'"),
+		}
 	}
 	var errs field.ErrorList
 	if len(domain) > validation.DNS1123SubdomainMaxLength {

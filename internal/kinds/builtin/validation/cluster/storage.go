@@ -18,7 +18,9 @@ import (
 // CSIStorageCapacity validates a CSIStorageCapacity.
 func CSIStorageCapacity(o *storagev1.CSIStorageCapacity) field.ErrorList {
 	errs := check.LabelSelector(field.NewPath("nodeTopology"), o.NodeTopology)
-	errs = append(errs, check.Invalid(field.NewPath("storageClassName"), o.StorageClassName, validation.IsDNS1123Subdomain(o.StorageClassName))...)
+	errs = append(errs,
+		check.Invalid(field.NewPath("storageClassName"), o.StorageClassName,
+			validation.IsDNS1123Subdomain(o.StorageClassName))...)
 	if o.Capacity != nil && o.Capacity.Sign() < 0 {
 		errs = append(errs, field.Invalid(field.NewPath("capacity"), o.Capacity.String(), "must be greater than or equal to 0"))
 	}
@@ -117,13 +119,16 @@ func StorageVersionMigrationUpdate(o, old *migrationv1.StorageVersionMigration) 
 		return meta.IsStatusConditionTrue(s.Conditions, string(kind))
 	}
 	if is(o.Status, migrationv1.MigrationSucceeded) && is(o.Status, migrationv1.MigrationFailed) {
-		errs = append(errs, field.Invalid(conditions, o.Status.Conditions, "Both success and failed conditions cannot be true at the same time"))
+		errs = append(errs,
+			field.Invalid(conditions, o.Status.Conditions, "Both success and failed conditions cannot be true at the same time"))
 	}
 	if is(old.Status, migrationv1.MigrationSucceeded) && !is(o.Status, migrationv1.MigrationSucceeded) {
-		errs = append(errs, field.Invalid(conditions, o.Status.Conditions, "Success condition cannot be set to false once it is true"))
+		errs = append(errs,
+			field.Invalid(conditions, o.Status.Conditions, "Success condition cannot be set to false once it is true"))
 	}
 	if is(old.Status, migrationv1.MigrationFailed) && !is(o.Status, migrationv1.MigrationFailed) {
-		errs = append(errs, field.Invalid(conditions, o.Status.Conditions, "Failed condition cannot be set to false once it is true"))
+		errs = append(errs,
+			field.Invalid(conditions, o.Status.Conditions, "Failed condition cannot be set to false once it is true"))
 	}
 	return errs
 }

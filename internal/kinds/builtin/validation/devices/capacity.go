@@ -19,7 +19,10 @@ func checkPolicy(at *field.Path, capacity resource.Quantity, p *resourcev1.Capac
 	values := len(p.ValidValues) > 0
 	switch {
 	case values && p.ValidRange != nil:
-		return field.ErrorList{field.Forbidden(at, `exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time`)}
+		return field.ErrorList{
+			field.Forbidden(at,
+				`exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time`),
+		}
 	case values && p.Default == nil:
 		return field.ErrorList{field.Required(at.Child("default"), "required when validValues is defined")}
 	case values:
@@ -80,7 +83,8 @@ func checkRange(at *field.Path, capacity, preset resource.Quantity, r *resourcev
 	if r.Step == nil {
 		return errs
 	}
-	return append(errs, checkStep(at, capacity, []bound{{"default", &preset}, {"min", r.Min}, {"max", r.Max}, {"step", r.Step}})...)
+	return append(errs,
+		checkStep(at, capacity, []bound{{"default", &preset}, {"min", r.Min}, {"max", r.Max}, {"step", r.Step}})...)
 }
 
 // bound is one of the quantities of a range; nil if it has none.
@@ -114,7 +118,9 @@ func checkStep(at *field.Path, capacity resource.Quantity, bounds []bound) field
 	next := low.DeepCopy()
 	next.Add(*step)
 	if next.Cmp(capacity) > 0 {
-		errs = append(errs, field.Invalid(at, step.String(), fmt.Sprintf("one step %s is larger than capacity value: %s", next.String(), capacity.String())))
+		errs = append(errs,
+			field.Invalid(at, step.String(),
+				fmt.Sprintf("one step %s is larger than capacity value: %s", next.String(), capacity.String())))
 	}
 	for _, b := range bounds {
 		if b.q == nil {

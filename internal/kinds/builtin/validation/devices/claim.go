@@ -124,7 +124,9 @@ func checkClaim(at *field.Path, claim *resourcev1.DeviceClaim) field.ErrorList {
 
 func checkConstraint(at *field.Path, c *resourcev1.DeviceConstraint, of names) field.ErrorList {
 	errs := texts(at.Child("requests"), c.Requests, resourcev1.DeviceRequestsMaxSize, of.reference)
-	for name, attribute := range map[string]*resourcev1.FullyQualifiedName{"matchAttribute": c.MatchAttribute, "distinctAttribute": c.DistinctAttribute} {
+	for name, attribute := range map[string]*resourcev1.FullyQualifiedName{
+		"matchAttribute": c.MatchAttribute, "distinctAttribute": c.DistinctAttribute,
+	} {
 		if attribute != nil {
 			errs = append(errs, fullyQualified(at.Child(name), string(*attribute))...)
 		}
@@ -132,7 +134,8 @@ func checkConstraint(at *field.Path, c *resourcev1.DeviceConstraint, of names) f
 	if c.MatchAttribute != nil || c.DistinctAttribute != nil {
 		return errs
 	}
-	return append(errs, field.Required(at, `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`))
+	return append(errs,
+		field.Required(at, `exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`))
 }
 
 // checkConfiguration checks the parameters for a driver.

@@ -23,12 +23,16 @@ func checkRequest(at *field.Path, r *resourcev1.DeviceRequest) field.ErrorList {
 		return append(errs, field.Required(at, one))
 	}
 	if e := r.Exactly; e != nil {
-		errs = append(errs, checkWanted(at.Child("exactly"), &wanted{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations})...)
+		errs = append(errs,
+			checkWanted(at.Child("exactly"), &wanted{
+				e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations,
+			})...)
 	}
 	return append(errs, set(listOf(at.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize),
 		func(at *field.Path, a *resourcev1.DeviceSubRequest) field.ErrorList {
 			errs := label(at.Child("name"), a.Name)
-			return append(errs, checkWanted(at, &wanted{a.DeviceClassName, a.Selectors, a.AllocationMode, a.Count, a.Tolerations})...)
+			return append(errs,
+				checkWanted(at, &wanted{a.DeviceClassName, a.Selectors, a.AllocationMode, a.Count, a.Tolerations})...)
 		},
 		func(a *resourcev1.DeviceSubRequest) string { return a.Name })...)
 }
@@ -48,14 +52,17 @@ func checkWanted(at *field.Path, w *wanted) field.ErrorList {
 	switch mode := w.mode; mode {
 	case resourcev1.DeviceAllocationModeAll:
 		if w.count != 0 {
-			errs = append(errs, field.Invalid(at.Child("count"), w.count, fmt.Sprintf("must not be specified when allocationMode is '%s'", mode)))
+			errs = append(errs,
+				field.Invalid(at.Child("count"), w.count, fmt.Sprintf("must not be specified when allocationMode is '%s'", mode)))
 		}
 	case resourcev1.DeviceAllocationModeExactCount:
 		if w.count <= 0 {
 			errs = append(errs, field.Invalid(at.Child("count"), w.count, "must be greater than zero"))
 		}
 	default:
-		errs = append(errs, check.Known(at, "allocationMode", mode, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)...)
+		errs = append(errs,
+			check.Known(at, "allocationMode", mode, resourcev1.DeviceAllocationModeAll,
+				resourcev1.DeviceAllocationModeExactCount)...)
 	}
 	return append(errs, each(at.Child("tolerations"), w.tolerations, resourcev1.DeviceTolerationsMaxLength, checkToleration)...)
 }
@@ -105,7 +112,8 @@ func checkToleration(at *field.Path, t *resourcev1.DeviceToleration) field.Error
 	case resourcev1.DeviceTolerationOpEqual:
 		errs = append(errs, check.Invalid(at.Child("value"), t.Value, validation.IsValidLabelValue(t.Value))...)
 	default:
-		errs = append(errs, check.OneOf(at, "operator", t.Operator, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)...)
+		errs = append(errs,
+			check.OneOf(at, "operator", t.Operator, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)...)
 	}
 	return append(errs, check.OneOfIfSet(at, "effect", t.Effect,
 		resourcev1.DeviceTaintEffectNone, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNoExecute)...)

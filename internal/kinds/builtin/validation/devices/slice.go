@@ -38,13 +38,15 @@ func checkSlice(spec *resourcev1.ResourceSliceSpec, before map[string]*resourcev
 		}
 	}
 	perDevice := spec.PerDeviceNodeSelection != nil && *spec.PerDeviceNodeSelection
-	errs = append(errs, set(listOf(check.Spec("devices"), spec.Devices, most), func(at *field.Path, d *resourcev1.Device) field.ErrorList {
-		return append(checkDevice(at, d, before[d.Name]), checkDeviceNodes(at, d, perDevice)...)
-	}, func(d *resourcev1.Device) string { return d.Name })...)
+	errs = append(errs,
+		set(listOf(check.Spec("devices"), spec.Devices, most), func(at *field.Path, d *resourcev1.Device) field.ErrorList {
+			return append(checkDevice(at, d, before[d.Name]), checkDeviceNodes(at, d, perDevice)...)
+		}, func(d *resourcev1.Device) string { return d.Name })...)
 	return append(errs, set(listOf(check.Spec("sharedCounters"), spec.SharedCounters, resourcev1.ResourceSliceMaxCounterSets),
 		func(at *field.Path, c *resourcev1.CounterSet) field.ErrorList {
 			errs := check.Required(at, "name", c.Name, validation.IsDNS1123Label)
-			return append(errs, checkCounters(at.Child("counters"), c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet)...)
+			return append(errs,
+				checkCounters(at.Child("counters"), c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet)...)
 		}, func(c *resourcev1.CounterSet) string { return c.Name })...)
 }
 
@@ -108,11 +110,15 @@ func (w *where) done() field.ErrorList {
 }
 
 func checkSliceNodes(spec *resourcev1.ResourceSliceSpec) field.ErrorList {
-	w := &where{at: check.Spec(), required: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"}
+	w := &where{
+		at: check.Spec(), required: "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
+	}
 	w.node(spec.NodeName, "must be either unset or set to a non-empty string")
 	w.selector(spec.NodeSelector)
 	if s := spec.NodeSelector; s != nil && len(s.NodeSelectorTerms) != 1 {
-		w.errs = append(w.errs, field.Invalid(check.Spec("nodeSelector", "nodeSelectorTerms"), s.NodeSelectorTerms, "must have exactly one node selector term"))
+		w.errs = append(w.errs,
+			field.Invalid(check.Spec("nodeSelector", "nodeSelectorTerms"), s.NodeSelectorTerms,
+				"must have exactly one node selector term"))
 	}
 	w.flag("allNodes", spec.AllNodes)
 	w.flag("perDeviceNodeSelection", spec.PerDeviceNodeSelection)
@@ -124,11 +130,16 @@ func checkDeviceNodes(at *field.Path, d *resourcev1.Device, perDevice bool) fiel
 	if !perDevice {
 		if d.NodeName != nil || d.NodeSelector != nil || d.AllNodes != nil {
 			return field.ErrorList{field.Invalid(at, nil,
-				"`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec")}
+				"`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in "+
+					"the ResourceSlice spec")}
 		}
 		return nil
 	}
-	w := &where{at: at, required: "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"}
+	w := &where{
+		at: at,
+		required: "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set " +
+			"to true in the ResourceSlice spec",
+	}
 	w.node(d.NodeName, "must not be empty")
 	w.selector(d.NodeSelector)
 	w.flag("allNodes", d.AllNodes)
@@ -152,11 +163,15 @@ func checkDevice(at *field.Path, d, was *resourcev1.Device) field.ErrorList {
 	if was == nil || !equality.Semantic.DeepEqual(was.Taints, d.Taints) {
 		errs = append(errs, each(at.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength, checkTaint)...)
 	}
-	errs = append(errs, set(listOf(at.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
-		func(at *field.Path, c *resourcev1.DeviceCounterConsumption) field.ErrorList {
-			errs := check.Required(at, "counterSet", c.CounterSet, validation.IsDNS1123Label)
-			return append(errs, checkCounters(at.Child("counters"), c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption)...)
-		}, func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet })...)
+	errs = append(errs,
+		set(listOf(at.Child("consumesCounters"), d.ConsumesCounters,
+			resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
+			func(at *field.Path, c *resourcev1.DeviceCounterConsumption) field.ErrorList {
+				errs := check.Required(at, "counterSet", c.CounterSet, validation.IsDNS1123Label)
+				return append(errs,
+					checkCounters(at.Child("counters"), c.Counters,
+						resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption)...)
+			}, func(c *resourcev1.DeviceCounterConsumption) string { return c.CounterSet })...)
 	return append(errs, checkBinding(at, d.BindingConditions, d.BindingFailureConditions)...)
 }
 

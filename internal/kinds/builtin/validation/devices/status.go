@@ -42,13 +42,15 @@ func checkClaimStatus(o, old *resourcev1.ResourceClaim) field.ErrorList {
 	id := func(d *resourcev1.AllocatedDeviceStatus) deviceID {
 		return deviceID{d.Driver, d.Pool, d.Device, share(d.ShareID)}
 	}
-	errs = append(errs, set(listOf(at.Child("devices"), s.Devices, len(s.Devices)), func(at *field.Path, d *resourcev1.AllocatedDeviceStatus) field.ErrorList {
-		errs := checkDeviceStatus(at, d)
-		if !allocated[id(d)] {
-			errs = append(errs, field.Invalid(at, id(d).String(), "must be an allocated device in the claim"))
-		}
-		return errs
-	}, id)...)
+	errs = append(errs,
+		set(listOf(at.Child("devices"), s.Devices, len(s.Devices)),
+			func(at *field.Path, d *resourcev1.AllocatedDeviceStatus) field.ErrorList {
+				errs := checkDeviceStatus(at, d)
+				if !allocated[id(d)] {
+					errs = append(errs, field.Invalid(at, id(d).String(), "must be an allocated device in the claim"))
+				}
+				return errs
+			}, id)...)
 	errs = append(errs, checkReserved(at.Child("reservedFor"), o, was)...)
 	switch {
 	case s.Allocation == nil:
@@ -79,7 +81,9 @@ func checkReserved(at *field.Path, o *resourcev1.ResourceClaim, was *resourcev1.
 		return !slices.Contains(was.ReservedFor, c)
 	})
 	if o.DeletionTimestamp != nil && added {
-		return field.ErrorList{field.Forbidden(at, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set")}
+		return field.ErrorList{
+			field.Forbidden(at, "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"),
+		}
 	}
 	return nil
 }
@@ -99,7 +103,8 @@ func checkAllocation(at *field.Path, a *resourcev1.AllocationResult, of names) f
 	// Those of the class and those of the claim.
 	errs = append(errs, each(in.Child("config"), a.Devices.Config, 2*resourcev1.DeviceConfigMaxSize,
 		func(at *field.Path, c *resourcev1.DeviceAllocationConfiguration) field.ErrorList {
-			errs := check.OneOf(at, "source", c.Source, resourcev1.AllocationConfigSourceClaim, resourcev1.AllocationConfigSourceClass)
+			errs := check.OneOf(at, "source", c.Source, resourcev1.AllocationConfigSourceClaim,
+				resourcev1.AllocationConfigSourceClass)
 			errs = append(errs, texts(at.Child("requests"), c.Requests, resourcev1.DeviceRequestsMaxSize, of.reference)...)
 			return append(errs, checkConfiguration(at, &c.DeviceConfiguration)...)
 		})...)
@@ -129,7 +134,8 @@ func checkShare(at *field.Path, id *string) field.ErrorList {
 	}
 	if !normalUID.MatchString(*id) {
 		return field.ErrorList{field.Invalid(at, *id,
-			"uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters")}
+			"uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "+
+				"hexadecimal characters")}
 	}
 	return nil
 }
@@ -169,7 +175,8 @@ func checkBinding(at *field.Path, conditions, failures []string) field.ErrorList
 	errs = append(errs, texts(off, failures, resourcev1.BindingFailureConditionsMaxSize, name)...)
 	for i, failure := range failures {
 		if slices.Contains(conditions, failure) {
-			errs = append(errs, field.Invalid(off.Index(i), failure, "bindingFailureConditions must not overlap with bindingConditions"))
+			errs = append(errs,
+				field.Invalid(off.Index(i), failure, "bindingFailureConditions must not overlap with bindingConditions"))
 		}
 	}
 	if len(conditions) == 0 && len(failures) > 0 {

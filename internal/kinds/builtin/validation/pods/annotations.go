@@ -27,7 +27,8 @@ func checkAnnotations(at *field.Path, annotations map[string]string, spec *corev
 	}
 	var errs field.ErrorList
 	if value, mirrors := annotations[corev1.MirrorPodAnnotationKey]; mirrors && spec.NodeName == "" {
-		errs = append(errs, field.Invalid(at.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set"))
+		errs = append(errs,
+			field.Invalid(at.Key(corev1.MirrorPodAnnotationKey), value, "must set spec.nodeName if mirror pod annotation is set"))
 	}
 	var names map[string]bool // of containers, if they are asked for: once, since both may be many
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
@@ -46,7 +47,8 @@ func checkAnnotations(at *field.Path, annotations map[string]string, spec *corev
 			if !names[container] {
 				errs = append(errs, field.Invalid(at.Key(name), container, "container not found"))
 			}
-			if value != "" && value != corev1.DeprecatedAppArmorBetaProfileRuntimeDefault && value != corev1.DeprecatedAppArmorBetaProfileNameUnconfined &&
+			if value != "" && value != corev1.DeprecatedAppArmorBetaProfileRuntimeDefault &&
+				value != corev1.DeprecatedAppArmorBetaProfileNameUnconfined &&
 				!strings.HasPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix) {
 				errs = append(errs, field.Invalid(at.Key(name), value, fmt.Sprintf("invalid AppArmor profile name: %q", value)))
 			}
@@ -87,7 +89,10 @@ func checkDeletionCost(annotations, old map[string]string) field.ErrorList {
 	if deletionCost(annotations) == nil || deletionCost(old) != nil {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(annotationsPath().Key(corev1.PodDeletionCost), annotations[corev1.PodDeletionCost], "must be a 32bit integer")}
+	return field.ErrorList{
+		field.Invalid(annotationsPath().Key(corev1.PodDeletionCost), annotations[corev1.PodDeletionCost],
+			"must be a 32bit integer"),
+	}
 }
 
 func annotationsPath() *field.Path { return field.NewPath("metadata", "annotations") }
@@ -124,7 +129,8 @@ func checkProfiles(o *corev1.Pod) field.ErrorList {
 	if context := o.Spec.SecurityContext; context != nil {
 		all = context.AppArmorProfile
 		if value, has := o.Annotations[corev1.SeccompPodAnnotationKey]; has && context.SeccompProfile != nil {
-			errs = append(errs, checkSeccompMatch(check.Spec("securityContext", "seccompProfile"), value, context.SeccompProfile)...)
+			errs = append(errs,
+				checkSeccompMatch(check.Spec("securityContext", "seccompProfile"), value, context.SeccompProfile)...)
 		}
 	}
 	for _, c := range containersOf(&o.Spec) {
@@ -134,7 +140,8 @@ func checkProfiles(o *corev1.Pod) field.ErrorList {
 		}
 		if c.context != nil {
 			if value, has := o.Annotations[seccompPrefix+c.name]; has && c.context.SeccompProfile != nil {
-				errs = append(errs, checkSeccompMatch(c.at.Child("securityContext", "seccompProfile"), value, c.context.SeccompProfile)...)
+				errs = append(errs,
+					checkSeccompMatch(c.at.Child("securityContext", "seccompProfile"), value, c.context.SeccompProfile)...)
 			}
 			if c.context.AppArmorProfile != nil {
 				armor = c.context.AppArmorProfile
@@ -151,7 +158,8 @@ func checkProfiles(o *corev1.Pod) field.ErrorList {
 // namesProfile reports whether an annotation names an AppArmor profile.
 func namesProfile(value string) bool {
 	file, is := strings.CutPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
-	return value == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault || value == corev1.DeprecatedAppArmorBetaProfileNameUnconfined || is && file != ""
+	return value == corev1.DeprecatedAppArmorBetaProfileRuntimeDefault ||
+		value == corev1.DeprecatedAppArmorBetaProfileNameUnconfined || is && file != ""
 }
 
 func checkSeccompMatch(at *field.Path, value string, p *corev1.SeccompProfile) field.ErrorList {
@@ -164,7 +172,9 @@ func checkSeccompMatch(at *field.Path, value string, p *corev1.SeccompProfile) f
 	case corev1.SeccompProfileTypeLocalhost:
 		file, is := strings.CutPrefix(value, localhost)
 		if is && (p.LocalhostProfile == nil || file != *p.LocalhostProfile) {
-			return field.ErrorList{field.Forbidden(at.Child("localhostProfile"), "seccomp profile in annotation and field must match")}
+			return field.ErrorList{
+				field.Forbidden(at.Child("localhostProfile"), "seccomp profile in annotation and field must match"),
+			}
 		}
 		match = is
 	default: // the rules of the field refuse it
@@ -186,7 +196,9 @@ func checkArmorMatch(at *field.Path, value string, p *corev1.AppArmorProfile) fi
 	case corev1.AppArmorProfileTypeLocalhost:
 		file, is := strings.CutPrefix(value, corev1.DeprecatedAppArmorBetaProfileNamePrefix)
 		if is && (p.LocalhostProfile == nil || file != *p.LocalhostProfile) {
-			return field.ErrorList{field.Forbidden(at.Child("localhostProfile"), "apparmor profile in annotation and field must match")}
+			return field.ErrorList{
+				field.Forbidden(at.Child("localhostProfile"), "apparmor profile in annotation and field must match"),
+			}
 		}
 		match = is
 	default: // the rules of the field refuse it

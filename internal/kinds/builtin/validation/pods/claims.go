@@ -27,7 +27,8 @@ func ClaimSpec(at *field.Path, spec *corev1.PersistentVolumeClaimSpec) field.Err
 			errs = append(errs, check.Invalid(at.Child(class.field), *class.name, kinds.SubdomainName(*class.name))...)
 		}
 	}
-	errs = append(errs, check.KnownIfSet(at, "volumeMode", spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
+	errs = append(errs,
+		check.KnownIfSet(at, "volumeMode", spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
 	return append(errs, checkDataSources(at, spec)...)
 }
 
@@ -55,12 +56,14 @@ func checkDataSources(at *field.Path, spec *corev1.PersistentVolumeClaimSpec) fi
 	typed(at.Child("dataSourceRef"), ref.Kind, ref.Name, ref.APIGroup)
 	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
 	if elsewhere {
-		errs = append(errs, check.Invalid(at.Child("dataSourceRef", "namespace"), *ref.Namespace, kinds.LabelName(*ref.Namespace))...)
+		errs = append(errs,
+			check.Invalid(at.Child("dataSourceRef", "namespace"), *ref.Namespace, kinds.LabelName(*ref.Namespace))...)
 	}
 	switch {
 	case source == nil:
 	case elsewhere:
-		errs = append(errs, field.Invalid(at, at.Child("dataSource").String(), "may not be specified when dataSourceRef.namespace is specified"))
+		errs = append(errs,
+			field.Invalid(at, at.Child("dataSource").String(), "may not be specified when dataSourceRef.namespace is specified"))
 	case source.Kind != ref.Kind || source.Name != ref.Name || !equality.Semantic.DeepEqual(source.APIGroup, ref.APIGroup):
 		errs = append(errs, field.Invalid(at, at.Child("dataSource").String(), "must match dataSourceRef"))
 	}

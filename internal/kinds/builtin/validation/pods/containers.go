@@ -80,7 +80,9 @@ func checkEphemeral(at *field.Path, c *corev1.Container) field.ErrorList {
 func checkRestart(at *field.Path, c *corev1.Container) field.ErrorList {
 	if c.RestartPolicy == nil {
 		if len(c.RestartPolicyRules) > 0 {
-			return field.ErrorList{field.Required(at.Child("restartPolicy"), "must specify restartPolicy when restart rules are used")}
+			return field.ErrorList{
+				field.Required(at.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"),
+			}
 		}
 		return nil
 	}
@@ -106,7 +108,8 @@ func checkInitial(at *field.Path, c *corev1.Container, grace *int64) field.Error
 	var errs field.ErrorList
 	forbid := func(name string, has bool) {
 		if has {
-			errs = append(errs, field.Forbidden(at.Child(name), "may not be set for init containers without restartPolicy=Always"))
+			errs = append(errs,
+				field.Forbidden(at.Child(name), "may not be set for init containers without restartPolicy=Always"))
 		}
 	}
 	forbid("lifecycle", c.Lifecycle != nil)
@@ -124,7 +127,8 @@ func checkContainer(at *field.Path, c *corev1.Container, names map[string]bool, 
 	}
 	names[c.Name] = true
 	errs = append(errs, check.Required(at, "image", c.Image, nil)...)
-	errs = append(errs, check.OneOf(at, "imagePullPolicy", c.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
+	errs = append(errs,
+		check.OneOf(at, "imagePullPolicy", c.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
 	errs = append(errs, check.OneOf(at, "terminationMessagePolicy", c.TerminationMessagePolicy,
 		corev1.TerminationMessageReadFile, corev1.TerminationMessageFallbackToLogsOnError)...)
 	errs = append(errs, checkContainerPorts(at, c.Ports)...)
@@ -182,7 +186,9 @@ func checkHostPorts(at *field.Path, ports []corev1.ContainerPort, taken map[host
 		}
 		key := hostPort{port.Protocol, port.HostIP, port.HostPort}
 		if taken[key] {
-			errs = append(errs, field.Duplicate(at.Child("ports").Index(i).Child("hostPort"), fmt.Sprintf("%s/%s/%d", key.protocol, key.ip, key.port)))
+			errs = append(errs,
+				field.Duplicate(at.Child("ports").Index(i).Child("hostPort"),
+					fmt.Sprintf("%s/%s/%d", key.protocol, key.ip, key.port)))
 		}
 		taken[key] = true
 	}
@@ -195,7 +201,9 @@ func checkHostNetwork(at *field.Path, ports []corev1.ContainerPort) field.ErrorL
 	var errs field.ErrorList
 	for i, port := range ports {
 		if port.HostPort != 0 && port.HostPort != port.ContainerPort {
-			errs = append(errs, field.Invalid(at.Child("ports").Index(i).Child("hostPort"), port.HostPort, "must match `containerPort` when `hostNetwork` is true"))
+			errs = append(errs,
+				field.Invalid(at.Child("ports").Index(i).Child("hostPort"), port.HostPort,
+					"must match `containerPort` when `hostNetwork` is true"))
 		}
 	}
 	return errs
@@ -223,7 +231,8 @@ func checkMounts(container *field.Path, c *corev1.Container, volumes podVolumes)
 		errs = append(errs, check.DescendingPath(at, "subPath", m.SubPath)...)
 		errs = append(errs, check.DescendingPath(at, "subPathExpr", m.SubPathExpr)...)
 		if m.SubPath != "" && m.SubPathExpr != "" {
-			errs = append(errs, field.Invalid(p.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
+			errs = append(errs,
+				field.Invalid(p.Child("subPathExpr"), m.SubPathExpr, "subPathExpr and subPath are mutually exclusive"))
 		}
 		errs = append(errs, checkPropagation(at, m, c)...)
 	}
@@ -235,7 +244,9 @@ func checkPropagation(at *field.Path, m *corev1.VolumeMount, c *corev1.Container
 		corev1.MountPropagationBidirectional, corev1.MountPropagationHostToContainer, corev1.MountPropagationNone)
 	both := m.MountPropagation != nil && *m.MountPropagation == corev1.MountPropagationBidirectional
 	if both && !isTrue(privileged(c)) {
-		errs = append(errs, field.Forbidden(at.Child("mountPropagation"), "Bidirectional mount propagation is available only to privileged containers"))
+		errs = append(errs,
+			field.Forbidden(at.Child("mountPropagation"),
+				"Bidirectional mount propagation is available only to privileged containers"))
 	}
 	recursive := m.RecursiveReadOnly
 	if recursive == nil || *recursive == corev1.RecursiveReadOnlyDisabled {
@@ -285,7 +296,9 @@ func checkDevices(container *field.Path, c *corev1.Container, volumes podVolumes
 		case source == nil:
 			errs = append(errs, field.NotFound(name, d.Name))
 		case source.PersistentVolumeClaim == nil && source.Ephemeral == nil:
-			errs = append(errs, field.Invalid(name, d.Name, "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
+			errs = append(errs,
+				field.Invalid(name, d.Name,
+					"can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"))
 		}
 		errs = append(errs, check.Required(at.Index(i), "devicePath", d.DevicePath, nil)...)
 		switch {

@@ -55,7 +55,9 @@ func checkValueFrom(at *field.Path, env *corev1.EnvVar) field.ErrorList {
 	}
 	switch {
 	case sources == 0:
-		errs = append(errs, field.Invalid(at, "", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
+		errs = append(errs,
+			field.Invalid(at, "",
+				"must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"))
 	case env.Value != "":
 		errs = append(errs, field.Invalid(at, "", "may not be specified when `value` is not empty"))
 	case sources > 1:
@@ -189,13 +191,17 @@ func checkResourceRef(at *field.Path, ref *corev1.ResourceFieldSelector) field.E
 	divisor := ref.Divisor.String()
 	if strings.HasSuffix(ref.Resource, ".cpu") {
 		if divisor != "1m" && divisor != "1" {
-			errs = append(errs, field.Invalid(at.Child("divisor"), ref.Resource, "only divisor's values 1m and 1 are supported with the cpu resource"))
+			errs = append(errs,
+				field.Invalid(at.Child("divisor"), ref.Resource,
+					"only divisor's values 1m and 1 are supported with the cpu resource"))
 		}
 		return errs
 	}
 	if units := "1 1k 1M 1G 1T 1P 1E 1Ki 1Mi 1Gi 1Ti 1Pi 1Ei"; !slices.Contains(strings.Fields(units), divisor) {
-		errs = append(errs, field.Invalid(at.Child("divisor"), ref.Resource, "only divisor's values "+strings.ReplaceAll(units, " ", ", ")+" are supported with the "+
-			resourceWord(ref.Resource)+" resource"))
+		errs = append(errs,
+			field.Invalid(at.Child("divisor"), ref.Resource,
+				"only divisor's values "+strings.ReplaceAll(units, " ", ", ")+" are supported with the "+
+					resourceWord(ref.Resource)+" resource"))
 	}
 	return errs
 }

@@ -64,7 +64,8 @@ func Template(at *field.Path, template *corev1.PodTemplateSpec) field.ErrorList 
 	errs = append(errs, checkAnnotations(at.Child("annotations"), template.Annotations, &template.Spec)...)
 	errs = append(errs, checkPodSpec(at.Child("spec"), &template.Spec)...)
 	if len(template.Spec.EphemeralContainers) > 0 {
-		errs = append(errs, field.Forbidden(at.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
+		errs = append(errs,
+			field.Forbidden(at.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
 	}
 	return errs
 }
@@ -73,9 +74,11 @@ func Template(at *field.Path, template *corev1.PodTemplateSpec) field.ErrorList 
 // is its name in an error.
 func RunningTemplate(at *field.Path, template *corev1.PodTemplateSpec, kind string) field.ErrorList {
 	errs := Template(at, template)
-	errs = append(errs, check.Known(at.Child("spec"), "restartPolicy", template.Spec.RestartPolicy, corev1.RestartPolicyAlways)...)
+	errs = append(errs,
+		check.Known(at.Child("spec"), "restartPolicy", template.Spec.RestartPolicy, corev1.RestartPolicyAlways)...)
 	if template.Spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, field.Forbidden(at.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in "+kind+" is not Supported"))
+		errs = append(errs,
+			field.Forbidden(at.Child("spec", "activeDeadlineSeconds"), "activeDeadlineSeconds in "+kind+" is not Supported"))
 	}
 	return errs
 }
@@ -90,10 +93,12 @@ func checkPodSpec(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 	errs = append(errs, checkPodSecurity(at.Child("securityContext"), spec.SecurityContext)...)
 	errs = append(errs, checkScheduling(at, spec)...)
 	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
-		errs = append(errs, field.Invalid(at.Child("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32)))
+		errs = append(errs,
+			field.Invalid(at.Child("activeDeadlineSeconds"), *d, validation.InclusiveRangeError(1, math.MaxInt32)))
 	}
 	if share := spec.ShareProcessNamespace; share != nil && *share && spec.HostPID {
-		errs = append(errs, field.Invalid(at.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
+		errs = append(errs,
+			field.Invalid(at.Child("shareProcessNamespace"), true, "ShareProcessNamespace and HostPID cannot both be enabled"))
 	}
 	for i, gate := range spec.ReadinessGates {
 		errs = append(errs, check.Invalid(at.Child("readinessGates").Index(i).Child("conditionType"), gate.ConditionType,
@@ -168,7 +173,8 @@ func checkDNS(spec *field.Path, pod *corev1.PodSpec) field.ErrorList {
 		case config == nil:
 			return append(errs, field.Required(at, "must provide `dnsConfig` when `dnsPolicy` is None"))
 		case len(config.Nameservers) == 0:
-			return append(errs, field.Required(at.Child("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
+			return append(errs,
+				field.Required(at.Child("nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None"))
 		}
 	}
 	if len(config.Nameservers) > maxNameservers {
@@ -192,7 +198,8 @@ func checkSearches(at *field.Path, searches []string) field.ErrorList {
 		errs = append(errs, field.Invalid(at, searches, "must not have more than 32 search paths"))
 	}
 	if len(strings.Join(searches, " ")) > maxSearchBytes {
-		errs = append(errs, field.Invalid(at, searches, "must not have more than 2048 characters (including spaces) in the search list"))
+		errs = append(errs,
+			field.Invalid(at, searches, "must not have more than 2048 characters (including spaces) in the search list"))
 	}
 	for i, search := range searches {
 		if search == "." {
@@ -219,14 +226,18 @@ func checkSpecUpdate(o, old *corev1.Pod) field.ErrorList {
 	for _, list := range []struct {
 		name     string
 		now, was int
-	}{{"containers", len(now.Containers), len(was.Containers)}, {"initContainers", len(now.InitContainers), len(was.InitContainers)}} {
+	}{
+		{"containers", len(now.Containers), len(was.Containers)},
+		{"initContainers", len(now.InitContainers), len(was.InitContainers)},
+	} {
 		if list.now != list.was {
 			return field.ErrorList{field.Forbidden(at.Child(list.name), "pod updates may not add or remove containers")}
 		}
 	}
 	errs := checkDeadlineUpdate(at.Child("activeDeadlineSeconds"), now.ActiveDeadlineSeconds, was.ActiveDeadlineSeconds)
 	if !keepsTolerations(now.Tolerations, was.Tolerations) {
-		errs = append(errs, field.Forbidden(at.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
+		errs = append(errs,
+			field.Forbidden(at.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
 	}
 	gates := check.Set(was.SchedulingGates)
 	for i, gate := range now.SchedulingGates {
@@ -238,7 +249,8 @@ func checkSpecUpdate(o, old *corev1.Pod) field.ErrorList {
 	spec := now.DeepCopy()
 	takeImages(spec.Containers, was.Containers)
 	takeImages(spec.InitContainers, was.InitContainers)
-	spec.ActiveDeadlineSeconds, spec.SchedulingGates, spec.Tolerations = was.ActiveDeadlineSeconds, was.SchedulingGates, was.Tolerations
+	spec.ActiveDeadlineSeconds, spec.SchedulingGates, spec.Tolerations = was.ActiveDeadlineSeconds, was.SchedulingGates,
+		was.Tolerations
 	if g, b := spec.TerminationGracePeriodSeconds, was.TerminationGracePeriodSeconds; g != nil && b != nil && *b < 0 && *g == 1 {
 		spec.TerminationGracePeriodSeconds = b
 	}
@@ -260,7 +272,9 @@ func checkGatedUpdate(at *field.Path, spec, was *corev1.PodSpec) field.ErrorList
 	var errs field.ErrorList
 	for key, value := range was.NodeSelector {
 		if now, has := spec.NodeSelector[key]; !has || now != value {
-			errs = append(errs, field.Invalid(at.Child("nodeSelector"), spec.NodeSelector, "only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
+			errs = append(errs,
+				field.Invalid(at.Child("nodeSelector"), spec.NodeSelector,
+					"only additions to spec.nodeSelector are allowed (no mutations or deletions)"))
 			break
 		}
 	}
@@ -276,7 +290,8 @@ func checkGatedUpdate(at *field.Path, spec, was *corev1.PodSpec) field.ErrorList
 		return errs
 	}
 	if !narrower(spec.Affinity.NodeAffinity, before) {
-		return append(errs, field.Invalid(at.Child("affinity", "nodeAffinity"), "", "only additions are allowed (no mutations or deletions)"))
+		return append(errs,
+			field.Invalid(at.Child("affinity", "nodeAffinity"), "", "only additions are allowed (no mutations or deletions)"))
 	}
 	spec.Affinity.NodeAffinity = before
 	if was.Affinity == nil && spec.Affinity.PodAffinity == nil && spec.Affinity.PodAntiAffinity == nil {
@@ -293,7 +308,8 @@ func narrower(now, was *corev1.NodeAffinity) bool {
 	if now == nil || now.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
 	}
-	terms, before := now.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms, was.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	terms, before := now.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms,
+		was.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	return slices.EqualFunc(terms, before, func(t, b corev1.NodeSelectorTerm) bool {
 		return begins(t.MatchExpressions, b.MatchExpressions) && begins(t.MatchFields, b.MatchFields)
 	})

@@ -24,7 +24,9 @@ func checkRunning(at *field.Path, c *corev1.Container, grace *int64) field.Error
 	errs = append(errs, succeedsOnce(at, "livenessProbe", c.LivenessProbe)...)
 	errs = append(errs, succeedsOnce(at, "startupProbe", c.StartupProbe)...)
 	if p := c.ReadinessProbe; p != nil && p.TerminationGracePeriodSeconds != nil {
-		errs = append(errs, field.Invalid(at.Child("readinessProbe", "terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds, "must not be set for readinessProbes"))
+		errs = append(errs,
+			field.Invalid(at.Child("readinessProbe", "terminationGracePeriodSeconds"), *p.TerminationGracePeriodSeconds,
+				"must not be set for readinessProbes"))
 	}
 	return errs
 }
@@ -65,7 +67,9 @@ func checkSleep(at *field.Path, seconds int64, grace *int64) field.ErrorList {
 	if grace == nil || seconds >= 0 && seconds <= *grace {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(at, seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *grace))}
+	return field.ErrorList{
+		field.Invalid(at, seconds, fmt.Sprintf("must be non-negative and less than terminationGracePeriodSeconds (%d)", *grace)),
+	}
 }
 
 // checkHandler checks what a probe or a hook does: exactly one thing. Of several, only
@@ -93,7 +97,9 @@ func checkHandler(at *field.Path, handler corev1.ProbeHandler, sleep func(*field
 	only("tcpSocket", handler.TCPSocket != nil, func(at *field.Path) field.ErrorList {
 		return check.PortOrName(at.Child("port"), handler.TCPSocket.Port)
 	})
-	only("grpc", handler.GRPC != nil, func(at *field.Path) field.ErrorList { return check.PortNumber(at.Child("port"), handler.GRPC.Port) })
+	only("grpc", handler.GRPC != nil, func(at *field.Path) field.ErrorList {
+		return check.PortNumber(at.Child("port"), handler.GRPC.Port)
+	})
 	only("sleep", sleep != nil, sleep)
 	if !found {
 		errs = append(errs, field.Required(at, "must specify a handler type"))

@@ -44,9 +44,12 @@ func checkResources(at *field.Path, r *corev1.ResourceRequirements) field.ErrorL
 			errs = append(errs, field.Required(at.Child("limits"), "Limit must be set for non overcommitable resources"))
 		case !limited:
 		case !shared && request.Cmp(limit) != 0:
-			errs = append(errs, field.Invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
+			errs = append(errs,
+				field.Invalid(requests, request.String(), fmt.Sprintf("must be equal to %s limit of %s", name, limit.String())))
 		case request.Cmp(limit) > 0:
-			errs = append(errs, field.Invalid(requests, request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
+			errs = append(errs,
+				field.Invalid(requests, request.String(),
+					fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))
 		}
 	}
 	has := func(is func(corev1.ResourceName) bool) bool {
@@ -100,7 +103,8 @@ func checkAmounts(at *field.Path, amounts corev1.ResourceList) field.ErrorList {
 		case !strings.Contains(string(name), "/"):
 			errs = append(errs, field.Invalid(at.Key(string(name)), name, "must be a standard resource for containers"))
 		case isNative(name):
-		case len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0 || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix):
+		case len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0 ||
+			strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix):
 			errs = append(errs, field.Invalid(at.Key(string(name)), name, "doesn't follow extended resource name standard"))
 		case amount.MilliValue()%1000 != 0:
 			errs = append(errs, field.Invalid(at.Key(string(name)), amount.String(), "must be an integer"))
@@ -144,7 +148,8 @@ func checkClaims(spec *field.Path, claims []corev1.PodResourceClaim) (map[string
 		of, template := claim.ResourceClaimName, claim.ResourceClaimTemplateName
 		switch {
 		case of != nil && template != nil:
-			errs = append(errs, field.Invalid(at, claim, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
+			errs = append(errs,
+				field.Invalid(at, claim, "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"))
 		case of == nil && template == nil:
 			errs = append(errs, field.Invalid(at, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
 		}
@@ -152,7 +157,8 @@ func checkClaims(spec *field.Path, claims []corev1.PodResourceClaim) (map[string
 			errs = append(errs, check.Invalid(at.Child("resourceClaimName"), *of, kinds.SubdomainName(*of))...)
 		}
 		if template != nil {
-			errs = append(errs, check.Invalid(at.Child("resourceClaimTemplateName"), *template, kinds.SubdomainName(*template))...)
+			errs = append(errs,
+				check.Invalid(at.Child("resourceClaimTemplateName"), *template, kinds.SubdomainName(*template))...)
 		}
 	}
 	return names, errs
@@ -181,7 +187,8 @@ func checkClaimNames(at *field.Path, used []corev1.ResourceClaim, claims map[str
 		if !claims[claim.Name] {
 			missing := field.NotFound(p, claim.Name)
 			if all == "" {
-				all = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(slices.Sorted(maps.Keys(claims)), ", ")
+				all = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(slices.Sorted(maps.Keys(claims)),
+					", ")
 			}
 			missing.Detail = all
 			errs = append(errs, missing)

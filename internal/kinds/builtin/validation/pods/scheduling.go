@@ -32,7 +32,8 @@ func checkScheduling(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 		errs = append(errs, checkSpread(at.Child("topologySpreadConstraints"), spec.TopologySpreadConstraints)...)
 	}
 	if spec.PreemptionPolicy != nil {
-		errs = append(errs, check.OneOf(at, "preemptionPolicy", *spec.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)...)
+		errs = append(errs,
+			check.OneOf(at, "preemptionPolicy", *spec.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)...)
 	}
 	return errs
 }
@@ -57,10 +58,13 @@ func Toleration(at *field.Path, t *corev1.Toleration) field.ErrorList {
 		errs = append(errs, metavalidation.ValidateLabelName(t.Key, at.Child("key"))...)
 	}
 	if t.Key == "" && t.Operator != corev1.TolerationOpExists {
-		errs = append(errs, field.Invalid(at.Child("operator"), t.Operator, "operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
+		errs = append(errs,
+			field.Invalid(at.Child("operator"), t.Operator,
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\""))
 	}
 	if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-		errs = append(errs, field.Invalid(at.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
+		errs = append(errs,
+			field.Invalid(at.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
 	}
 	// Lt and Gt need a feature gate that is off.
 	errs = append(errs, check.OneOfIfSet(at, "operator", t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
@@ -80,7 +84,8 @@ func Toleration(at *field.Path, t *corev1.Toleration) field.ErrorList {
 
 // TaintEffect checks what a taint does to pods that do not tolerate it.
 func TaintEffect(at *field.Path, effect corev1.TaintEffect) field.ErrorList {
-	return check.OneOf(at, "", effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
+	return check.OneOf(at, "", effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+		corev1.TaintEffectNoExecute)
 }
 
 func checkAffinity(at *field.Path, a *corev1.Affinity) field.ErrorList {
@@ -106,10 +111,12 @@ func checkAffinity(at *field.Path, a *corev1.Affinity) field.ErrorList {
 		}
 	}
 	if near := a.PodAffinity; near != nil {
-		terms(at.Child("podAffinity"), near.RequiredDuringSchedulingIgnoredDuringExecution, near.PreferredDuringSchedulingIgnoredDuringExecution)
+		terms(at.Child("podAffinity"), near.RequiredDuringSchedulingIgnoredDuringExecution,
+			near.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if far := a.PodAntiAffinity; far != nil {
-		terms(at.Child("podAntiAffinity"), far.RequiredDuringSchedulingIgnoredDuringExecution, far.PreferredDuringSchedulingIgnoredDuringExecution)
+		terms(at.Child("podAntiAffinity"), far.RequiredDuringSchedulingIgnoredDuringExecution,
+			far.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	return errs
 }
@@ -173,11 +180,15 @@ func checkNodeValues(at *field.Path, r *corev1.NodeSelectorRequirement) field.Er
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			return field.ErrorList{field.Forbidden(at.Child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")}
+			return field.ErrorList{
+				field.Forbidden(at.Child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"),
+			}
 		}
 	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		if len(r.Values) != 1 {
-			return field.ErrorList{field.Required(at.Child("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")}
+			return field.ErrorList{
+				field.Required(at.Child("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'"),
+			}
 		}
 	default:
 		return field.ErrorList{field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator")}
@@ -191,7 +202,9 @@ func checkNodeField(at *field.Path, r *corev1.NodeSelectorRequirement) field.Err
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
 		if len(r.Values) != 1 {
-			errs = append(errs, field.Required(at.Child("values"), "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
+			errs = append(errs,
+				field.Required(at.Child("values"),
+					"must be only one value when `operator` is 'In' or 'NotIn' for node field selector"))
 		}
 	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
 		errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
@@ -219,18 +232,26 @@ func checkSpread(at *field.Path, constraints []corev1.TopologySpreadConstraint) 
 		c, p := &constraints[i], at.Index(i)
 		errs = append(errs, check.Positive(p, "maxSkew", &c.MaxSkew)...)
 		errs = append(errs, check.Required(p, "topologyKey", c.TopologyKey, nil)...)
-		errs = append(errs, check.Known(p, "whenUnsatisfiable", c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
+		errs = append(errs,
+			check.Known(p, "whenUnsatisfiable", c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
 		key := pair{c.TopologyKey, c.WhenUnsatisfiable}
 		if seen[key] {
-			errs = append(errs, field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", key.key, key.when)))
+			errs = append(errs,
+				field.Duplicate(p.Child("{topologyKey, whenUnsatisfiable}"), fmt.Sprintf("{%v, %v}", key.key, key.when)))
 		}
 		seen[key] = true
 		errs = append(errs, check.Positive(p, "minDomains", c.MinDomains)...)
 		if c.MinDomains != nil && c.WhenUnsatisfiable != corev1.DoNotSchedule {
-			errs = append(errs, field.Invalid(p.Child("minDomains"), *c.MinDomains, "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
+			errs = append(errs,
+				field.Invalid(p.Child("minDomains"), *c.MinDomains,
+					"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "+string(c.WhenUnsatisfiable)))
 		}
-		errs = append(errs, check.KnownIfSet(p, "nodeAffinityPolicy", c.NodeAffinityPolicy, corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)...)
-		errs = append(errs, check.KnownIfSet(p, "nodeTaintsPolicy", c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore, corev1.NodeInclusionPolicyHonor)...)
+		errs = append(errs,
+			check.KnownIfSet(p, "nodeAffinityPolicy", c.NodeAffinityPolicy, corev1.NodeInclusionPolicyIgnore,
+				corev1.NodeInclusionPolicyHonor)...)
+		errs = append(errs,
+			check.KnownIfSet(p, "nodeTaintsPolicy", c.NodeTaintsPolicy, corev1.NodeInclusionPolicyIgnore,
+				corev1.NodeInclusionPolicyHonor)...)
 		errs = append(errs, check.LabelSelector(p.Child("labelSelector"), c.LabelSelector)...)
 	}
 	return errs

@@ -54,7 +54,8 @@ func checkContainerSecurity(container *field.Path, c *corev1.SecurityContext) fi
 	}
 	for _, added := range c.Capabilities.Add {
 		if added == "CAP_SYS_ADMIN" {
-			errs = append(errs, field.Invalid(at, c, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
+			errs = append(errs,
+				field.Invalid(at, c, "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"))
 		}
 	}
 	return errs

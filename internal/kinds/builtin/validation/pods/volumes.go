@@ -60,7 +60,9 @@ func checkVolumeSource(at *field.Path, v *corev1.VolumeSource) field.ErrorList {
 		return checkProjected(at.Child("projected"), v.Projected)
 	case v.Image != nil:
 		errs := check.Required(at.Child("image"), "reference", v.Image.Reference, nil)
-		return append(errs, check.OneOf(at.Child("image"), "pullPolicy", v.Image.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)...)
+		return append(errs,
+			check.OneOf(at.Child("image"), "pullPolicy", v.Image.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent,
+				corev1.PullNever)...)
 	case v.Ephemeral != nil:
 		return checkEphemeralVolume(at.Child("ephemeral", "volumeClaimTemplate"), v.Ephemeral.VolumeClaimTemplate)
 	}
@@ -138,7 +140,8 @@ func checkDownward(at *field.Path, files []corev1.DownwardAPIVolumeFile) field.E
 		case file.FieldRef != nil:
 			errs = append(errs, checkFieldRef(at.Child("fieldRef"), file.FieldRef, volumeFields())...)
 			if file.ResourceFieldRef != nil {
-				errs = append(errs, field.Invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
+				errs = append(errs,
+					field.Invalid(at, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously"))
 			}
 		case file.ResourceFieldRef == nil:
 			errs = append(errs, field.Required(at, "one of fieldRef and resourceFieldRef is required"))

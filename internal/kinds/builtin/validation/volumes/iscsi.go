@@ -33,10 +33,13 @@ func iscsi(at *field.Path, t target) field.ErrorList {
 
 func persistentISCSI(at *field.Path, s *corev1.ISCSIPersistentVolumeSource, name string) field.ErrorList {
 	const longest = 64
-	errs := iscsi(at, target{s.TargetPortal, s.IQN, s.Lun, s.InitiatorName, (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil})
+	errs := iscsi(at, target{
+		s.TargetPortal, s.IQN, s.Lun, s.InitiatorName, (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil,
+	})
 	if s.InitiatorName != nil && len(name)+len(":")+len(s.TargetPortal) > longest {
 		errs = append(errs, field.Invalid(at.Child("targetportal"), s.TargetPortal,
-			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified."))
+			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "+
+				"iscsi.initiatorName is specified."))
 	}
 	if s.SecretRef != nil {
 		errs = append(errs, needs(at.Child("secretRef"), "name", s.SecretRef.Name)...)
@@ -74,5 +77,6 @@ func isIQN(text string) bool {
 		return false
 	}
 	domain, name, _ := strings.Cut(rest, ":")
-	return domain != "" && strings.Trim(domain, alphanumeric+".-") == "" && name != "" && !strings.ContainsAny(name, ",;*&$| \t\r\n\f")
+	return domain != "" && strings.Trim(domain, alphanumeric+".-") == "" && name != "" &&
+		!strings.ContainsAny(name, ",;*&$| \t\r\n\f")
 }

@@ -28,7 +28,9 @@ func OfPod(at *field.Path, v *corev1.VolumeSource) field.ErrorList {
 		return check.Driver(at.Child("csi"), "driver", v.CSI.Driver)
 	case v.ISCSI != nil:
 		s := v.ISCSI
-		return iscsi(at.Child("iscsi"), target{s.TargetPortal, s.IQN, s.Lun, s.InitiatorName, (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil})
+		return iscsi(at.Child("iscsi"), target{
+			s.TargetPortal, s.IQN, s.Lun, s.InitiatorName, (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil,
+		})
 	case v.FC != nil:
 		return fibre(at.Child("fc"), v.FC)
 	case v.RBD != nil:
@@ -42,7 +44,8 @@ func OfPod(at *field.Path, v *corev1.VolumeSource) field.ErrorList {
 	case v.AzureFile != nil:
 		return needs(at.Child("azureFile"), "secretName", v.AzureFile.SecretName, "shareName", v.AzureFile.ShareName)
 	case v.ScaleIO != nil:
-		return needs(at.Child("scaleIO"), "gateway", v.ScaleIO.Gateway, "system", v.ScaleIO.System, "volumeName", v.ScaleIO.VolumeName)
+		return needs(at.Child("scaleIO"), "gateway", v.ScaleIO.Gateway, "system", v.ScaleIO.System, "volumeName",
+			v.ScaleIO.VolumeName)
 	case v.Cinder != nil:
 		errs := needs(at.Child("cinder"), "volumeID", v.Cinder.VolumeID)
 		return append(errs, localSecret(at.Child("cinder"), v.Cinder.SecretRef)...)
@@ -54,8 +57,10 @@ func OfPod(at *field.Path, v *corev1.VolumeSource) field.ErrorList {
 		return append(errs, check.DescendingPath(at.Child("gitRepo"), "directory", v.GitRepo.Directory)...)
 	}
 	return disk(at, &corev1.PersistentVolumeSource{
-		GCEPersistentDisk: v.GCEPersistentDisk, AWSElasticBlockStore: v.AWSElasticBlockStore, Quobyte: v.Quobyte, Flocker: v.Flocker,
-		AzureDisk: v.AzureDisk, VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk, PortworxVolume: v.PortworxVolume,
+		GCEPersistentDisk: v.GCEPersistentDisk, AWSElasticBlockStore: v.AWSElasticBlockStore, Quobyte: v.Quobyte,
+		Flocker:   v.Flocker,
+		AzureDisk: v.AzureDisk, VsphereVolume: v.VsphereVolume, PhotonPersistentDisk: v.PhotonPersistentDisk,
+		PortworxVolume: v.PortworxVolume,
 	})
 }
 
@@ -86,7 +91,8 @@ func OfVolume(at *field.Path, v *corev1.PersistentVolumeSource, name string) fie
 	case v.AzureFile != nil:
 		return needs(at.Child("azureFile"), "secretName", v.AzureFile.SecretName, "shareName", v.AzureFile.ShareName)
 	case v.ScaleIO != nil:
-		return needs(at.Child("scaleIO"), "gateway", v.ScaleIO.Gateway, "system", v.ScaleIO.System, "volumeName", v.ScaleIO.VolumeName)
+		return needs(at.Child("scaleIO"), "gateway", v.ScaleIO.Gateway, "system", v.ScaleIO.System, "volumeName",
+			v.ScaleIO.VolumeName)
 	case v.Cinder != nil:
 		return needs(at.Child("cinder"), "volumeID", v.Cinder.VolumeID)
 	case v.StorageOS != nil:
@@ -110,7 +116,8 @@ func CSI(at *field.Path, v *corev1.CSIPersistentVolumeSource) field.ErrorList {
 	} {
 		if secret.ref != nil {
 			errs = append(errs, check.Required(at.Child(secret.name), "name", secret.ref.Name, validation.IsDNS1123Subdomain)...)
-			errs = append(errs, check.Required(at.Child(secret.name), "namespace", secret.ref.Namespace, validation.IsDNS1123Label)...)
+			errs = append(errs,
+				check.Required(at.Child(secret.name), "namespace", secret.ref.Namespace, validation.IsDNS1123Label)...)
 		}
 	}
 	return errs
@@ -167,7 +174,8 @@ func flex(at *field.Path, driver string, options map[string]string) field.ErrorL
 	for key := range options {
 		domain, _, _ := strings.Cut(strings.ToLower(key), "/")
 		if strings.HasSuffix("."+domain, ".kubernetes.io") || strings.HasSuffix("."+domain, ".k8s.io") {
-			errs = append(errs, field.Invalid(at.Child("options").Key(key), key, "kubernetes.io and k8s.io namespaces are reserved"))
+			errs = append(errs,
+				field.Invalid(at.Child("options").Key(key), key, "kubernetes.io and k8s.io namespaces are reserved"))
 		}
 	}
 	return errs
@@ -187,7 +195,8 @@ func fibre(at *field.Path, v *corev1.FCVolumeSource) field.ErrorList {
 	case !names && len(v.WWIDs) == 0:
 		errs = append(errs, field.Required(at.Child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
 	case names && len(v.WWIDs) > 0:
-		errs = append(errs, field.Invalid(at.Child("targetWWNs"), v.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously"))
+		errs = append(errs,
+			field.Invalid(at.Child("targetWWNs"), v.TargetWWNs, "targetWWNs and wwids can not be specified simultaneously"))
 	}
 	switch {
 	case len(v.TargetWWNs) == 0:
@@ -243,13 +252,16 @@ func azureDisk(at *field.Path, v *corev1.AzureDiskVolumeSource) field.ErrorList 
 	errs := needs(at, "diskName", v.DiskName, "diskURI", v.DataDiskURI)
 	errs = append(errs, check.KnownIfSet(at, "cachingMode", v.CachingMode,
 		corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)...)
-	errs = append(errs, check.KnownIfSet(at, "kind", v.Kind, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk, corev1.AzureSharedBlobDisk)...)
+	errs = append(errs,
+		check.KnownIfSet(at, "kind", v.Kind, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk,
+			corev1.AzureSharedBlobDisk)...)
 	if v.Kind == nil {
 		return errs
 	}
 	begins, like := "https://", "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 	if *v.Kind == corev1.AzureManagedDisk {
-		begins, like = "/subscriptions/", "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+		begins, like = "/subscriptions/",
+			"/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 	}
 	if !strings.HasPrefix(v.DataDiskURI, begins) {
 		errs = append(errs, field.NotSupported(at.Child("diskURI"), v.DataDiskURI, []string{like}))
