@@ -84,7 +84,7 @@ func (a *asker) configuration(t *testing.T, kind, name, url, more string) string
 	t.Helper()
 	ca, err := json.Marshal(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Certificate().Raw}))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `WebhookConfiguration","metadata":{"name":"` +
 		name + `"},"webhooks":[{"name":"` + name +
@@ -115,7 +115,7 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 		[]byte(
 			"apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Request, resources: "+
 				"[{resources: [configmaps]}]}]"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	s := launch(t, gapless.Config{Memory: true, Audit: gapless.Audit{PolicyFile: rules, LogPath: file}})
 	client, hook := s.web(t), newAsker(t)
@@ -143,7 +143,7 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 	s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x"}}`, 201)
 	content, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	lines := slices.Collect(bytes.Lines(content))
 	if len(lines) != 1 {
@@ -151,7 +151,7 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 	}
 	var event auditv1.Event
 	if err := json.Unmarshal(lines[0], &event); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	want := map[string]string{
 		"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": "",
@@ -206,7 +206,7 @@ func TestWhatIsAcknowledgedOfAConfigurationHolds(t *testing.T) {
 			_, text := s.exchange(t, client, "GET "+step.path, "")
 			var now metav1.PartialObjectMetadata
 			if err := json.Unmarshal([]byte(text), &now); err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode JSON: %v", err)
 			}
 			step.body = strings.Replace(step.body, `"metadata":{`, `"metadata":{"resourceVersion":"`+now.ResourceVersion+`",`, 1)
 		}

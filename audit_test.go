@@ -18,7 +18,7 @@ func TestWrongAuditConfigurationsAreRefusedAtTheStart(t *testing.T) {
 	wrong, right := filepath.Join(dir, "wrong.yaml"), filepath.Join(dir, "right.yaml")
 	for path, text := range map[string]string{wrong: "rules: [{level: All}]", right: "rules: [{level: None}]"} {
 		if err := os.WriteFile(path, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+text), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	for want, a := range map[string]gapless.Audit{
@@ -46,7 +46,7 @@ func TestEventsOfAllStartsAreInTheFile(t *testing.T) {
 	if err := os.WriteFile(policy,
 		[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, nonResourceURLs: [/version]}]"),
 		0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for _, mode := range []string{"blocking-strict", "batch"} {
 		s, err := gapless.New(gapless.Config{
@@ -54,34 +54,34 @@ func TestEventsOfAllStartsAreInTheFile(t *testing.T) {
 			Audit: gapless.Audit{PolicyFile: policy, LogPath: log, LogMode: mode, LogMaxSize: gapless.Forever},
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make the server: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }() // ends with ctx
 		client, err := rest.HTTPClientFor(s.RESTConfig())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make an HTTP client: %v", err)
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		req.Header.Set("Audit-Id", mode)
 		resp, err := client.Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send a request: %v", err)
 		}
 		_ = resp.Body.Close()
 		client.CloseIdleConnections()
 		cancel()
 		if err := <-ended; err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait for the end: %v", err)
 		}
 	}
 	content, err := os.ReadFile(log)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	for _, mode := range []string{"blocking-strict", "batch"} {
 		if n := strings.Count(string(content), `"auditID":"`+mode+`"`); n != 2 {

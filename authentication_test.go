@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/gapless-io/gapless"
 )
 
@@ -42,7 +44,7 @@ func newRig(t *testing.T, a gapless.Authentication) *rig {
 	g.ca.AppendCertsFromPEM(cfg.CAData)
 	var err error
 	if g.own, err = tls.X509KeyPair(cfg.CertData, cfg.KeyData); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the key pair: %v", err)
 	}
 	return g
 }
@@ -62,7 +64,7 @@ func (g *rig) do(c *http.Client, method, path, body string, headers ...string) (
 	g.t.Helper()
 	r, err := http.NewRequestWithContext(g.t.Context(), method, g.url+path, strings.NewReader(body))
 	if err != nil {
-		g.t.Fatal(err)
+		g.t.Fatalf("make a request: %v", err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
@@ -74,7 +76,7 @@ func (g *rig) do(c *http.Client, method, path, body string, headers ...string) (
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		g.t.Fatal(err)
+		g.t.Fatalf("read to the end: %v", err)
 	}
 	var tree map[string]any
 	_ = json.Unmarshal(text, &tree) // not all is JSON
@@ -172,20 +174,20 @@ func TestForgedAndForeignTokensAreUnauthorized(t *testing.T) {
 	uid := g.account()
 	pemKey, err := os.ReadFile(filepath.Join(g.dir, "pki", "sa.key"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	block, _ := pem.Decode(pemKey)
 	key, err := x509.ParseECPrivateKey(block.Bytes)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse EC private key: %v", err)
 	}
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("generate a key: %v", err)
 	}
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal PKIX public key: %v", err)
 	}
 	now := time.Now().Unix()
 	claims := func(change map[string]any) map[string]any {
@@ -411,7 +413,7 @@ func tokenFile(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "tokens.csv")
 	body := "secret,jane,7,\"dev,ops\"\nmaster,root,,system:masters\nplain,joe,8\ntwice,jim,9,system:authenticated\n"
 	if err := os.WriteFile(path, []byte(body), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return path
 }

@@ -16,7 +16,7 @@ func (l launched) web(t *testing.T) *http.Client {
 	t.Helper()
 	client, err := rest.HTTPClientFor(l.RESTConfig())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	return client
@@ -28,16 +28,16 @@ func (l launched) exchange(t *testing.T, client *http.Client, request, body stri
 	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(t.Context(), method, l.URL()+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Content-Type", append(kind, "application/json")[0])
 	resp, err := client.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send a request: %v", err)
 	}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read to the end: %v", err)
 	}
 	_ = resp.Body.Close()
 	return resp.StatusCode, string(text)

@@ -31,7 +31,7 @@ func issue(t *testing.T, issuer *authority, change func(*x509.Certificate)) (tls
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("generate a key: %v", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
@@ -46,11 +46,11 @@ func issue(t *testing.T, issuer *authority, change func(*x509.Certificate)) (tls
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a certificate: %v", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the certificate: %v", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: cert}, &authority{cert, key}
 }
@@ -68,7 +68,7 @@ func (g *rig) authority() *authority {
 	g.t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(g.dir, "pki", "ca.crt"), filepath.Join(g.dir, "pki", "ca.key"))
 	if err != nil {
-		g.t.Fatal(err)
+		g.t.Fatalf("load the key pair: %v", err)
 	}
 	key, _ := pair.PrivateKey.(*ecdsa.PrivateKey)
 	return &authority{pair.Leaf, key}
@@ -81,7 +81,7 @@ func writePEM(t *testing.T, path, kind string, ders ...[]byte) {
 		body = append(body, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})...)
 	}
 	if err := os.WriteFile(path, body, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestOnlyValidCertificatesOfTrustedCAsIdentifyCallers(t *testing.T) {
 		code := 0 // the handshake fails
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/api/v1/namespaces", http.NoBody)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		if resp, err := force(g.client(), cert).Do(r); err == nil {
 			code = resp.StatusCode
@@ -160,7 +160,7 @@ func TestAGivenServingCertificateIsServedForItsNames(t *testing.T) {
 	writePEM(t, cert, "CERTIFICATE", pair.Certificate[0], given.cert.Raw)
 	der, err := x509.MarshalECPrivateKey(holder.key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal EC private key: %v", err)
 	}
 	writePEM(t, key, "EC PRIVATE KEY", der)
 	g := newRig(t, gapless.Authentication{TLSCertFile: cert, TLSPrivateKeyFile: key})
@@ -186,7 +186,7 @@ func TestAGivenServingCertificateIsServedForItsNames(t *testing.T) {
 func TestFilesThatCannotBeReadStopTheStart(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad")
 	if err := os.WriteFile(bad, []byte("token,user\n"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for name, a := range map[string]gapless.Authentication{
 		"has 2 columns":               {TokenAuthFile: bad},

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/gapless-io/gapless"
 )
 
@@ -19,7 +21,7 @@ func TestOthersCanVerifyTokensByDiscovery(t *testing.T) {
 	}
 	body, err := json.Marshal(g.admin("GET", "/openid/v1/jwks", ""))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(body, &set); err != nil || len(set.Keys) != 1 || !set.Keys[0].IsPublic() {
@@ -27,7 +29,7 @@ func TestOthersCanVerifyTokensByDiscovery(t *testing.T) {
 	}
 	signed, err := jose.ParseSigned(g.token(`{"audiences":["vault"]}`), []jose.SignatureAlgorithm{jose.ES256})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse signed: %v", err)
 	}
 	if signed.Signatures[0].Header.KeyID != set.Keys[0].KeyID {
 		t.Error("the token names another key")

@@ -93,14 +93,14 @@ func TestStartWaitsForTheKeyManagementService(t *testing.T) {
 	}
 	sockets, err := os.MkdirTemp("", "kms") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	socket := filepath.Join(sockets, "s")
 	var lc net.ListenConfig
 	listener, err := lc.Listen(t.Context(), "unix", socket)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	service, plugin := grpc.NewServer(), &keyService{}
 	kmsapi.RegisterKeyManagementServiceServer(service, plugin)
@@ -116,13 +116,13 @@ func TestStartWaitsForTheKeyManagementService(t *testing.T) {
 		"apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- resources: [secrets]\n"+
 			"  providers:\n  - kms: {apiVersion: v2, name: test, endpoint: 'unix://%s'}\n", socket)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	cfg := gapless.Config{DataDir: dir, EncryptionProviderConfig: file}
 	s := launch(t, cfg)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"password": []byte(secretMarker)}}
 	if _, err := clientset(t, s).CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create secrets: %v", err)
 	}
 	s.stop()
 
@@ -131,7 +131,7 @@ func TestStartWaitsForTheKeyManagementService(t *testing.T) {
 	cfg.Listen, cfg.Logger = "127.0.0.1:0", slog.New(slog.NewTextHandler(log, nil))
 	waiting, err := gapless.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)

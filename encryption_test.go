@@ -34,10 +34,10 @@ func encryption(t *testing.T, path string, mode fs.FileMode, names ...string) {
 		text += fmt.Sprintf("  - aesgcm: {keys: [{name: %s, secret: %s}]}\n", name, key)
 	}
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if err := os.Chmod(path, mode); err != nil {
-		t.Fatal(err)
+		t.Fatalf("change the mode of a file: %v", err)
 	}
 }
 
@@ -59,7 +59,7 @@ func marked(t *testing.T, dir string) []string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 	return found
 }
@@ -68,7 +68,7 @@ func clientset(t *testing.T, s launched) *kubernetes.Clientset {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(s.RESTConfig())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return c
 }
@@ -98,7 +98,7 @@ func TestSecretsOfAPlaintextDirectoryAreEncrypted(t *testing.T) {
 	plain := launch(t, gapless.Config{DataDir: dir})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"password": []byte(secretMarker)}}
 	if _, err := clientset(t, plain).CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create secrets: %v", err)
 	}
 	plain.stop()
 	if marked(t, dir) == nil {
@@ -184,7 +184,7 @@ func ready(t *testing.T, s launched) string {
 	t.Helper()
 	raw, err := clientset(t, s).RESTClient().Get().AbsPath("/readyz").Param("verbose", "").DoRaw(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("do raw: %v", err)
 	}
 	return string(raw)
 }
@@ -202,7 +202,7 @@ func TestKeysAreRotatedWhileServing(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"password": []byte(secretMarker)}}
 	o, err := c.CoreV1().Secrets("default").Create(t.Context(), secret, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create secrets: %v", err)
 	}
 	encryption(t, file, 0o600, "key2") // it cannot read the secret
 	await(t, s, `apiserver_encryption_config_controller_automatic_reloads_total{apiserver_id_hash="…",status="failure"}`)
@@ -217,7 +217,7 @@ func TestKeysAreRotatedWhileServing(t *testing.T) {
 	patch := []byte(`{"metadata":{"labels":{"a":"b"}}}`)
 	if _, err := c.CoreV1().Secrets("default").Patch(t.Context(), "s", types.MergePatchType, patch,
 		metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("patch secrets: %v", err)
 	}
 	s.stop()
 	encryption(t, file, 0o600, "key2")
@@ -235,7 +235,7 @@ func await(t *testing.T, s launched, line string) {
 	for t.Context().Err() == nil {
 		raw, err := clientset(t, s).RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("do raw: %v", err)
 		}
 		for l := range strings.Lines(string(raw)) {
 			if strings.HasPrefix(l, before) && strings.Contains(l, after) {

@@ -17,7 +17,7 @@ func TestAFullAuditLogFailsNoLivenessProbe(t *testing.T) {
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n"),
 		0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	s := launch(t, gapless.Config{Audit: gapless.Audit{PolicyFile: policy, LogPath: "/dev/full", LogMode: "blocking-strict"}})
 	web := webClient(t, s.RESTConfig())

@@ -41,7 +41,7 @@ func TestAHangingDiskMakesTheServerNotReady(t *testing.T) {
 	s := launch(t, cfg)
 	clients, err := kubernetes.NewForConfig(s.RESTConfig())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	maps := clients.CoreV1().ConfigMaps("default")
 	web := webClient(t, s.RESTConfig())
@@ -89,7 +89,7 @@ func webClient(t *testing.T, cfg *rest.Config) *http.Client {
 	t.Helper()
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	return web
@@ -100,15 +100,15 @@ func ask(t *testing.T, web *http.Client, url string) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	resp, err := web.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("do web: %v", err)
 	}
 	all, err := io.ReadAll(resp.Body)
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close body: %v", err)
 	}
 	return resp.StatusCode, string(all)
 }

@@ -26,7 +26,7 @@ func launch(t *testing.T, cfg gapless.Config) launched {
 	cfg.Memory, cfg.Listen = cfg.DataDir == "", "127.0.0.1:0"
 	s, err := gapless.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -34,7 +34,7 @@ func launch(t *testing.T, cfg gapless.Config) launched {
 	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	t.Cleanup(stop)

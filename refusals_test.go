@@ -21,15 +21,15 @@ func (g *rig) raw(lines string, certs ...tls.Certificate) string {
 	}
 	conn, err := dialer.DialContext(g.t.Context(), "tcp", strings.TrimPrefix(g.url, "https://"))
 	if err != nil {
-		g.t.Fatal(err)
+		g.t.Fatalf("connect: %v", err)
 	}
 	defer func() { _ = conn.Close() }()
 	if _, err := fmt.Fprintf(conn, "%s\r\nHost: gapless\r\nConnection: close\r\n\r\n", lines); err != nil {
-		g.t.Fatal(err)
+		g.t.Fatalf("print: %v", err)
 	}
 	answer, err := io.ReadAll(conn)
 	if err != nil {
-		g.t.Fatal(err)
+		g.t.Fatalf("read to the end: %v", err)
 	}
 	return string(answer)
 }

@@ -83,7 +83,7 @@ func (c tokenClient) send(t *testing.T, request string, body io.Reader, headers 
 	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(t.Context(), method, c.url+path, body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
@@ -129,7 +129,7 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 	idle := func(t *testing.T, r atRelay) { // more than each limit
 		first, err := r.dial(t, "h2")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("dial: %v", err)
 		}
 		for range 12 {
 			_, _ = r.dial(t, "h2") // may be closed at once
@@ -164,7 +164,7 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				req, err := http.NewRequestWithContext(ctx, http.MethodPut, r.URL()+"/api/v1/namespaces/shop/configmaps/a", from)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("make a request: %v", err)
 				}
 				go func() { // ends with the body
 					_, _ = io.WriteString(to, "{")
@@ -201,7 +201,7 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 			const watch = "GET /api/v1/namespaces/shop/secrets?watch=1" // is passed on
 			resp, err := r.as(t, "HTTP/2", "token-root").send(t, watch, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("send as: %v", err)
 			}
 			defer func() { _ = resp.Body.Close() }()
 			if code, answer := r.as(t, "HTTP/2", "token-root").do(t, watch, ""); code != http.StatusTooManyRequests ||
@@ -234,18 +234,18 @@ func isTimeout(err error) bool {
 func wantStreams(t *testing.T, r atRelay) {
 	conn, err := r.dial(t, "h2")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial: %v", err)
 	}
 	if _, err := io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write: %v", err)
 	}
 	head := make([]byte, 9)
 	if _, err := io.ReadFull(conn, head); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	settings := make([]byte, binary.BigEndian.Uint32(head)>>8)
 	if _, err := io.ReadFull(conn, settings); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	if !bytes.Contains(settings, []byte{0, 3, 0, 0, 0, 7}) {
 		t.Errorf("the settings are %x, want 7 streams", settings)
@@ -316,11 +316,11 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anony
 			method, path, _ := strings.Cut(request, " ")
 			req, err := http.NewRequestWithContext(t.Context(), method, u.URL()+path, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			resp, err := direct.Do(req)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("do direct: %v", err)
 			}
 			_ = resp.Body.Close()
 			if code != want || resp.StatusCode != want {
@@ -346,7 +346,7 @@ func TestARelayStopsWithWatchesOpen(t *testing.T) {
 	}
 	relay, err := gapless.NewRelay(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a relay: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -354,7 +354,7 @@ func TestARelayStopsWithWatchesOpen(t *testing.T) {
 	select {
 	case <-relay.Ready():
 	case err := <-ended:
-		t.Fatal(err)
+		t.Fatalf("wait for the end: %v", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(relay.CA())
@@ -400,7 +400,7 @@ func TestARelayStopsWithWatchesOpen(t *testing.T) {
 		t.Logf("%s: after %s", e.path, e.took)
 	}
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 	// Far below drainWithin, and above the second that net/http gives clients of HTTP/2.
 	if took := time.Since(began); took > 6*time.Second {

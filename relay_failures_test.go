@@ -37,7 +37,7 @@ func TestInformerBehindARelayListsOnceWhileUpstreamFails(t *testing.T) {
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}()
 	for _, step := range []struct {

@@ -41,7 +41,7 @@ func newOutage(t *testing.T) *outage {
 	}
 	ca, err := yaml.Marshal(corev1.ConfigMap{Data: map[string]string{"client-ca-file": string(o.upstream.RESTConfig().CAData)}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as YAML: %v", err)
 	}
 	o.upstream.Apply(t,
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extension-apiserver-authentication, namespace: kube-system}\n"+
@@ -95,7 +95,7 @@ func (o *outage) get(as, path string, groups ...string) answerOf {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 	req, err := http.NewRequestWithContext(o.t.Context(), http.MethodGet, o.relay.URL()+path, nil)
 	if err != nil {
-		o.t.Fatal(err)
+		o.t.Fatalf("make a request: %v", err)
 	}
 	if strings.HasPrefix(as, "token-") {
 		req.Header.Set("Authorization", "Bearer "+as)
@@ -109,12 +109,12 @@ func (o *outage) get(as, path string, groups ...string) answerOf {
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		o.t.Fatal(err)
+		o.t.Fatalf("round trip: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		o.t.Fatal(err)
+		o.t.Fatalf("read to the end: %v", err)
 	}
 	return answerOf{resp.StatusCode, resp.Header, string(body)}
 }
@@ -160,7 +160,7 @@ func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 			path := filepath.Join(o.dir, "upstream", name)
 			content, err := os.ReadFile(path)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read a file: %v", err)
 			}
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("%s: %v, %v, want mode 0600", name, info, err)
@@ -191,7 +191,7 @@ func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 	got := o.want(http.StatusOK, "admin", gapless.RelayStatusPath, "system:masters")
 	var status gapless.RelayStatus
 	if err := json.Unmarshal([]byte(got.body), &status); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if status.Away == "" || len(status.Resources) != 1 || status.Resources[0].Objects < 2 ||
 		status.Resources[0].LastContact.IsZero() {
@@ -248,10 +248,10 @@ func TestARelayStartsWithoutWhatItCannotUse(t *testing.T) {
 			path := filepath.Join(o.dir, "upstream", name)
 			content, err := os.ReadFile(path)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read a file: %v", err)
 			}
 			if err := os.WriteFile(path, content[:len(content)-1], 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 		}
 	})

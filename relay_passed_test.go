@@ -54,14 +54,14 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 		t.Cleanup(transport.CloseIdleConnections)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+path, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		if c.token != "" {
 			req.Header.Set("Authorization", "Bearer "+c.token)
 		}
 		resp, err := transport.RoundTrip(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("round trip: %v", err)
 		}
 		return resp
 	}
@@ -78,7 +78,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 		defer func() { _ = resp.Body.Close() }()
 		body, err := io.ReadAll(resp.Body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read to the end: %v", err)
 		}
 		for line := range strings.Lines(string(body)) {
 			if strings.HasPrefix(line, `gapless_relay_lists_passed_total{resource="configmaps.v1"}`) {

@@ -55,20 +55,20 @@ func TestAWatchThatWasPassedOnGets410WhenUpstreamWasRestored(t *testing.T) {
 	})
 	client, err := rest.HTTPClientFor(through(r, &rest.Config{BearerToken: "somebody"}))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	defer client.CloseIdleConnections()
 	open := func(path string, headers ...string) *http.Response {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+path, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		for i := 0; i < len(headers); i += 2 {
 			req.Header.Set(headers[i], headers[i+1])
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send a request: %v", err)
 		}
 		t.Cleanup(func() { _ = resp.Body.Close() })
 		return resp

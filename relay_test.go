@@ -33,7 +33,7 @@ func startRelay(t testing.TB, cfg gapless.RelayConfig) *gapless.Relay {
 	if cfg.Access.ClientCAFile == "" && !cfg.Access.Passthrough {
 		cfg.Access.ClientCAFile = filepath.Join(t.TempDir(), "ca.crt") // of the gaplesstest server
 		if err := os.WriteFile(cfg.Access.ClientCAFile, cfg.Upstream.CAData, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	r, _ := runRelay(t, cfg)
@@ -46,7 +46,7 @@ func runRelay(t testing.TB, cfg gapless.RelayConfig) (r *gapless.Relay, stop fun
 	cfg.Listen = "127.0.0.1:0"
 	r, err := gapless.NewRelay(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a relay: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -54,7 +54,7 @@ func runRelay(t testing.TB, cfg gapless.RelayConfig) (r *gapless.Relay, stop fun
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	t.Cleanup(stop)
@@ -62,7 +62,7 @@ func runRelay(t testing.TB, cfg gapless.RelayConfig) (r *gapless.Relay, stop fun
 	case <-r.Ready():
 	case err := <-ended:
 		ended <- nil
-		t.Fatal(err)
+		t.Fatalf("wait for the end: %v", err)
 	}
 	return r, stop
 }
@@ -80,7 +80,7 @@ func set(t testing.TB, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return c
 }
@@ -105,7 +105,7 @@ func TestRelayServesWhatUpstreamAllows(t *testing.T) {
 		t.Errorf("a list without a role: %v, want 403", err)
 	}
 	if _, err := admin.RbacV1().Roles("default").Create(ctx, reader, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create roles: %v", err)
 	}
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: "default"},
@@ -113,7 +113,7 @@ func TestRelayServesWhatUpstreamAllows(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "alice"}},
 	}
 	if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create role bindings: %v", err)
 	}
 	waitUntil(t, func() error {
 		_, err := relayed.List(ctx, metav1.ListOptions{})
@@ -121,17 +121,17 @@ func TestRelayServesWhatUpstreamAllows(t *testing.T) {
 	})
 	list, err := relayed.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list through the relay: %v", err)
 	}
 	w, err := relayed.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch through the relay: %v", err)
 	}
 	defer w.Stop()
 	// A write is upstream's business; who wrote reads it.
 	made, err := relayed.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create through the relay: %v", err)
 	}
 	if list, err = relayed.List(ctx, metav1.ListOptions{}); err != nil ||
 		!slices.ContainsFunc(list.Items, func(o corev1.ConfigMap) bool { return o.UID == made.UID }) {
@@ -145,7 +145,7 @@ func TestRelayServesWhatUpstreamAllows(t *testing.T) {
 	}
 	// The permission of an open watch is checked again.
 	if err := admin.RbacV1().RoleBindings("default").Delete(ctx, "reader", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete role bindings: %v", err)
 	}
 	select {
 	case e, open := <-w.ResultChan():
@@ -168,21 +168,21 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 	r := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true, Resources: []string{"configmaps"}})
 	client, err := rest.HTTPClientFor(through(r, upstream.RESTConfig()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	get := func(path string) (int, []byte) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+path, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		resp, err := client.Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send a request: %v", err)
 		}
 		defer resp.Body.Close()
 		body, err := io.ReadAll(resp.Body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read to the end: %v", err)
 		}
 		return resp.StatusCode, body
 	}
@@ -207,18 +207,18 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 	relayed := set(t, through(r, upstream.RESTConfig())).CoreV1().ConfigMaps("default")
 	w, err := relayed.Watch(t.Context(), metav1.ListOptions{ResourceVersion: status.Resources[0].ResourceVersion.String()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch through the relay: %v", err)
 	}
 	defer w.Stop()
 	if _, err := relayed.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create through the relay: %v", err)
 	}
 	<-w.ResultChan()
 	waitUntil(t, func() error { // the event is counted after it was sent
 		_, body := get(gapless.RelayStatusPath)
 		if err := json.Unmarshal(body, &status); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		of := status.Resources[0]
 		if least := int64(len(first) + len(second) + len("{}")); of.ListsServed != 2 || of.WatchesResumed != 1 ||
@@ -248,7 +248,7 @@ func TestARelayOfARelayServesTheSame(t *testing.T) {
 	first := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true})
 	ca := filepath.Join(t.TempDir(), "ca.crt") // of the clients' certificates, which are upstream's
 	if err := os.WriteFile(ca, upstream.RESTConfig().CAData, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	// A relay passes callers with certificates on under its own credentials, which must be a token
 	// for another relay: that one does the same.
@@ -260,16 +260,16 @@ func TestARelayOfARelayServesTheSame(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "relay"}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create cluster role bindings: %v", err)
 	}
 	if _, err := admin.CoreV1().ServiceAccounts("default").Create(ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "relay"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create service accounts: %v", err)
 	}
 	token, err := admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "relay", &authenticationv1.TokenRequest{},
 		metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create token: %v", err)
 	}
 	own := rest.AnonymousClientConfig(through(first, upstream.RESTConfig()))
 	own.BearerToken = token.Status.Token
@@ -277,15 +277,15 @@ func TestARelayOfARelayServesTheSame(t *testing.T) {
 	relayed := set(t, through(second, upstream.RESTConfig())).CoreV1().ConfigMaps("default")
 	list, err := relayed.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list through the relay: %v", err)
 	}
 	made, err := relayed.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create through the relay: %v", err)
 	}
 	w, err := relayed.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch through the relay: %v", err)
 	}
 	defer w.Stop()
 	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).ResourceVersion != made.ResourceVersion {
@@ -309,7 +309,7 @@ func TestShardsOfRelaysMirrorDifferentResources(t *testing.T) {
 		})
 		client, err := rest.HTTPClientFor(through(r, upstream.RESTConfig()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make an HTTP client: %v", err)
 		}
 		var status gapless.RelayStatus
 		waitUntil(t, func() error {
@@ -358,7 +358,7 @@ func TestRelayIsRefusedTheDirectoryOfAServer(t *testing.T) {
 	s.stop()
 	r, err := gapless.NewRelay(gapless.RelayConfig{Upstream: cfg, DataDir: dir, Listen: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a relay: %v", err)
 	}
 	if err := r.Run(t.Context()); err == nil {
 		t.Error("a relay runs in the data directory of a server")

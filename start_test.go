@@ -37,7 +37,7 @@ func tryRun(t *testing.T, cfg gapless.Config) error {
 	case <-s.Ready():
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}
 	return err
@@ -57,7 +57,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 	return all
 }
@@ -66,13 +66,13 @@ func TestFailedStartLeavesNoFiles(t *testing.T) {
 	var lc net.ListenConfig
 	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	t.Cleanup(func() { _ = taken.Close() }) // it has no connections
 	write := func(dir, name, body string) {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(body), 0o600)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory and write a file: %v", err)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -171,7 +171,7 @@ func TestOtherUsersMayNotReadKeysOrWriteData(t *testing.T) {
 	} {
 		path := filepath.Join(dir, c.path)
 		if err := os.Chmod(path, c.mode&fs.ModePerm); err != nil {
-			t.Fatal(err)
+			t.Fatalf("change the mode of a file: %v", err)
 		}
 		var logged bytes.Buffer
 		err := tryRun(t, gapless.Config{DataDir: dir, Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&logged, nil))})
@@ -183,7 +183,7 @@ func TestOtherUsersMayNotReadKeysOrWriteData(t *testing.T) {
 			t.Errorf("%s with mode %04o: logged %s", path, c.mode, logged.String())
 		}
 		if err := os.Chmod(path, c.usual); err != nil {
-			t.Fatal(err)
+			t.Fatalf("change the mode of a file: %v", err)
 		}
 	}
 }
@@ -214,12 +214,12 @@ func TestClientKeyHasTheConfiguredAlgorithm(t *testing.T) {
 	former.Host = second.URL()
 	web, err := rest.HTTPClientFor(former)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	defer web.CloseIdleConnections()
 	resp, err := web.Get(second.URL() + "/api/v1/namespaces/default/configmaps")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get web: %v", err)
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -233,6 +233,6 @@ func TestNegativeLimitIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := gapless.New(gapless.Config{Memory: true, Limits: gapless.Limits{Watches: 1}}); err != nil {
-		t.Error(err)
+		t.Errorf("make the server: %v", err)
 	}
 }

@@ -27,7 +27,7 @@ func TestWatchesOfAServerThatStopsAtOnceEnd(t *testing.T) {
 		seam.Of(&set).StopAtOnce = true
 		s, err := gapless.New(set)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make the server: %v", err)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -35,11 +35,11 @@ func TestWatchesOfAServerThatStopsAtOnceEnd(t *testing.T) {
 		select {
 		case <-s.Ready():
 		case err := <-ended:
-			t.Fatal(err)
+			t.Fatalf("wait for the end: %v", err)
 		}
 		cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the kubeconfig: %v", err)
 		}
 		var clients sync.WaitGroup
 		for range 8 {
@@ -54,7 +54,7 @@ func TestWatchesOfAServerThatStopsAtOnceEnd(t *testing.T) {
 		stop()
 		clients.Wait()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}
 }
@@ -66,12 +66,12 @@ func openWatch(t *testing.T, cfg *rest.Config) *http.Response {
 	own.Proxy = http.ProxyFromEnvironment // a transport of its own: functions are not compared
 	client, err := rest.HTTPClientFor(own)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	watch, err := client.Get(own.Host + "/api/v1/namespaces?watch=true") // a watch that has sent nothing stays for a while
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get client: %v", err)
 	}
 	if watch.ProtoMajor != 2 || watch.StatusCode != http.StatusOK {
 		t.Fatalf("the watch is %s, over HTTP/%d", watch.Status, watch.ProtoMajor)

@@ -20,7 +20,7 @@ func TestEveryCaseWorksOnBothServers(t *testing.T) {
 	for _, name := range []string{peer.Upstream, peer.Gapless} {
 		p, err := peer.Build(t.Context(), name, "..", b.Dir)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("build: %v", err)
 		}
 		p.NoSync = name == peer.Upstream
 		b.Programs = append(b.Programs, p)
@@ -28,12 +28,12 @@ func TestEveryCaseWorksOnBothServers(t *testing.T) {
 	}
 	var err error
 	if b.Kube, err = peer.BuildKube(t.Context(), "..", b.Dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("build kube: %v", err)
 	}
 	b.Kube.NoSync = true
 	report, err := b.Run(t.Context())
 	if err != nil {
-		t.Error(err)
+		t.Errorf("run: %v", err)
 	}
 	rows := map[string]*cases.Row{}
 	for _, row := range report.Rows {

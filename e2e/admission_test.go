@@ -55,12 +55,12 @@ func TestWebhooksAreAskedAboutWritesOfClients(t *testing.T) {
 	cfg.WarningHandler = warned
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	defer web.CloseIdleConnections()
 	c, err := kubernetes.NewForConfigAndClient(cfg, web)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	client := admissionregistrationv1.WebhookClientConfig{URL: &hook.URL, CABundle: ca}
@@ -80,14 +80,14 @@ func TestWebhooksAreAskedAboutWritesOfClients(t *testing.T) {
 				AdmissionReviewVersions: []string{"v1"},
 			}},
 		}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create mutating webhook configurations: %v", err)
 	}
 	// The configuration holds for the next request.
 	pod, err := c.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a pod: %v", err)
 	}
 	if n := len(pod.Spec.Containers); n != 2 || pod.Spec.Containers[1].TerminationMessagePath == "" {
 		t.Errorf("%d containers: %+v", n, pod.Spec.Containers)
@@ -102,9 +102,9 @@ func TestWebhooksAreAskedAboutWritesOfClients(t *testing.T) {
 	}
 	if err := c.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, "sidecars",
 		metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete mutating webhook configurations: %v", err)
 	}
 	if _, err := c.CoreV1().ConfigMaps("default").Create(ctx, bad, metav1.CreateOptions{}); err != nil {
-		t.Error(err)
+		t.Errorf("create config maps: %v", err)
 	}
 }

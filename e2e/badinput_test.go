@@ -220,10 +220,10 @@ func TestTruncatedRequestIsNotServed(t *testing.T) {
 	for _, n := range []int{1, 20, len(whole) / 2, len(whole) - 1} {
 		w := l.dial(t, l.tlsConfig())
 		if _, err := io.WriteString(w.conn, whole[:n]); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write: %v", err)
 		}
 		if err := w.conn.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close conn: %v", err)
 		}
 	}
 	if got := c.current(); got != before {

@@ -162,11 +162,11 @@ func TestConcurrentWritersLoseNoUpdateAndWatchersSeeEveryRevision(t *testing.T) 
 		start(i)
 	}
 	if err := write.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait for the write: %v", err)
 	}
 	end := callers[0].create("default", "end", "0").rv()
 	if err := follow.Wait(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait for the watch: %v", err)
 	}
 	if got := c.acknowledged.Load(); got != writers*each {
 		t.Errorf("%d increments were acknowledged, want %d", got, writers*each)

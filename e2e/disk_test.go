@@ -115,7 +115,7 @@ func TestWritesResumeAfterTransientDiskErrors(t *testing.T) {
 	}
 	c.create("default", "after", "1")
 	if err := a.stop(); err != nil {
-		t.Error(err)
+		t.Errorf("stop: %v", err)
 	}
 	again := assemble(t, revlog.Options{FS: fs}).caller(t)
 	again.must(http.StatusOK, http.MethodGet, configMaps+"/after", "")
@@ -220,7 +220,7 @@ func TestAcknowledgedWritesSurviveADiskFailure(t *testing.T) {
 				}
 				o, err := r.decode()
 				if err != nil {
-					t.Error(err)
+					t.Errorf("decode: %v", err)
 				}
 				mu.Lock()
 				acknowledged[name] = o.rv()

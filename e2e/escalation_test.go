@@ -109,12 +109,12 @@ func TestSignersAreAuthorized(t *testing.T) {
 	request := func(name, signer string, groups ...string) string {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("generate a key: %v", err)
 		}
 		der, err := x509.CreateCertificateRequest(rand.Reader,
 			&x509.CertificateRequest{Subject: pkix.Name{CommonName: "joe", Organization: groups}}, key)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("create certificate request: %v", err)
 		}
 		text := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"request":%q,"signerName":%q,"usages":["client auth"]}}`,

@@ -58,7 +58,7 @@ func TestBookmarksFollowTheRequestedInterval(t *testing.T) {
 	never := c.watch(configMaps + "?watch=1&timeoutSeconds=5&bookmarkIntervalSeconds=1&resourceVersion=" + w.moments["d"])
 	frames, err := often.rest()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the rest: %v", err)
 	}
 	if len(frames) < 2 { // 3 on an idle machine; upstream's cadence has 1
 		t.Errorf("%d bookmarks in 5 s", len(frames))

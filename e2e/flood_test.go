@@ -273,7 +273,7 @@ func TestConnectionFloodNeedsBoundedMemoryAndLosesNoEvent(t *testing.T) {
 	if text := os.Getenv("GAPLESS_FLOOD"); text != "" {
 		var err error
 		if size, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a number: %v", err)
 		}
 		full, writing = true, 5*time.Second // latencies of a second say little
 	}
@@ -307,7 +307,7 @@ func TestConnectionFloodNeedsBoundedMemoryAndLosesNoEvent(t *testing.T) {
 	c.phase.Store(3)
 	c.write(h1, "end")
 	if err := watchers.Wait(); err != nil {
-		t.Error(err)
+		t.Errorf("wait watchers: %v", err)
 	}
 	for i, seen := range c.seen {
 		if !slices.Equal(seen, c.acked) {
@@ -341,7 +341,7 @@ func watching(by *caller) int {
 		by.do(http.MethodGet, "/metrics", "").body, -1) {
 		n, err := strconv.Atoi(string(found[1]))
 		if err != nil {
-			by.t.Fatal(err)
+			by.t.Fatalf("read a number: %v", err)
 		}
 		open += n
 	}
@@ -391,7 +391,7 @@ func (f *flooder) expire(t *testing.T, began time.Time) {
 	t.Helper()
 	for i, c := range f.slow {
 		if err := c.SetReadDeadline(began.Add(3 * time.Minute)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("set read deadline: %v", err)
 		}
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("slow connection %d is still open after %v", i, time.Since(began))

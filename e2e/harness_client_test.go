@@ -134,7 +134,7 @@ func (r reply) tree(t testing.TB) tree {
 	t.Helper()
 	x, err := r.decode()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	return x
 }

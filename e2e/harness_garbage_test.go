@@ -112,7 +112,7 @@ func (c *caller) metric(t testing.TB, name string) float64 {
 		if text, is := strings.CutPrefix(line, name+" "); is {
 			var value float64
 			if _, err := fmt.Sscan(text, &value); err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the numbers: %v", err)
 			}
 			return value
 		}

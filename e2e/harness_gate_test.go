@@ -26,13 +26,13 @@ func newGate(t *testing.T) *gate {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	g := &gate{listener: listener, open: map[net.Conn]bool{}}
 	g.all.Go(g.accept) // ends when the listener is closed
 	t.Cleanup(func() {
 		if err := listener.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close listener: %v", err)
 		}
 		g.connect("")
 		g.all.Wait()
@@ -91,7 +91,7 @@ func host(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse an address: %v", err)
 	}
 	return u.Host
 }

@@ -22,7 +22,7 @@ func runInformer[T informer.Object](t *testing.T, i *informer.Informer[T]) (stop
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	t.Cleanup(stop)

@@ -63,7 +63,7 @@ func startProcessOn(t testing.TB, dataDir string, flags ...string) *process {
 	t.Helper()
 	program, err := buildProgram()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build program: %v", err)
 	}
 	ready := filepath.Join(t.TempDir(), "ready.json")
 	p := &process{t: t}
@@ -72,7 +72,7 @@ func startProcessOn(t testing.TB, dataDir string, flags ...string) *process {
 		append([]string{"serve", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--ready-file", ready}, flags...)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	t.Cleanup(p.stop)
 	var said struct{ URL, Kubeconfig string }
@@ -82,7 +82,7 @@ func startProcessOn(t testing.TB, dataDir string, flags ...string) *process {
 	})
 	p.url = said.URL
 	if p.cfg, err = clientcmd.BuildConfigFromFlags("", said.Kubeconfig); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	return p
 }
@@ -116,7 +116,7 @@ func (p *process) tls() *tls.Config {
 	p.t.Helper()
 	cfg, err := rest.TLSConfigFor(p.cfg)
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("make the TLS configuration: %v", err)
 	}
 	cfg.MinVersion, cfg.ClientSessionCache = tls.VersionTLS12, tls.NewLRUClientSessionCache(1)
 	return cfg
@@ -145,7 +145,7 @@ func (p *process) status(name string) int {
 	p.t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("read a file: %v", err)
 	}
 	found := regexp.MustCompile(name + `:\s+(\d+) kB`).FindSubmatch(raw)
 	if found == nil {
@@ -153,7 +153,7 @@ func (p *process) status(name string) int {
 	}
 	kb, err := strconv.Atoi(string(found[1]))
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("read a number: %v", err)
 	}
 	return kb
 }
@@ -164,15 +164,15 @@ func (p *process) queued() (all, most int64) {
 	p.t.Helper()
 	raw, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("read a file: %v", err)
 	}
 	_, port, err := net.SplitHostPort(p.host())
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("split an address: %v", err)
 	}
 	n, err := strconv.Atoi(port)
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("read a number: %v", err)
 	}
 	for line := range strings.Lines(string(raw)) {
 		columns := strings.Fields(line)
@@ -182,7 +182,7 @@ func (p *process) queued() (all, most int64) {
 		unread, _, _ := strings.Cut(columns[4], ":")
 		bytes, err := strconv.ParseInt(unread, 16, 64)
 		if err != nil {
-			p.t.Fatal(err)
+			p.t.Fatalf("read a number: %v", err)
 		}
 		all, most = all+bytes, max(most, bytes)
 	}

@@ -43,7 +43,7 @@ func refused(t *testing.T, cfg gapless.Config) string {
 	cfg.Listen = "127.0.0.1:0"
 	s, err := gapless.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(t.Context()) }() // ends by itself, or with the test

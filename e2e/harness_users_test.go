@@ -25,13 +25,13 @@ func launchWithUsers(t testing.TB, cfg gapless.Config) (l *launched, as func(nam
 	pki := filepath.Join(cfg.DataDir, "pki")
 	ca, err := tls.LoadX509KeyPair(filepath.Join(pki, "ca.crt"), filepath.Join(pki, "ca.key"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("load the key pair: %v", err)
 	}
 	return l, func(name string, groups ...string) *caller {
 		t.Helper()
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("generate a key: %v", err)
 		}
 		now := time.Now()
 		template := &x509.Certificate{
@@ -41,7 +41,7 @@ func launchWithUsers(t testing.TB, cfg gapless.Config) (l *launched, as func(nam
 		}
 		der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("create a certificate: %v", err)
 		}
 		cfg := l.tlsConfig()
 		cfg.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}

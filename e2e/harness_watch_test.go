@@ -132,7 +132,7 @@ func (s *stream) end(want string) {
 	s.t.Helper()
 	frames, err := s.rest()
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("read the rest: %v", err)
 	}
 	if got := words(frames); got != want {
 		s.t.Errorf("the stream ends with %q, want %q", got, want)

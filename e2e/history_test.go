@@ -191,7 +191,7 @@ func TestNoWatchEndsWithoutAFrameWithinTwoSeconds(t *testing.T) {
 				defer cancel()
 				s, err := c.follow(ctx, foos+"?watch=1&resourceVersion="+rv)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("follow: %v", err)
 				}
 				defer s.close()
 				end(l, l.caller(t, http1))

@@ -42,18 +42,18 @@ func TestInformerUsesFieldSelectorAndLogsExpiry(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- maps.Run(ctx) }() // ends with stop
 		if err := maps.WaitSynced(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait until it is synced: %v", err)
 		}
 		return func() {
 			cancel()
 			if err := <-ended; err != nil {
-				t.Error(err)
+				t.Errorf("wait for the end: %v", err)
 			}
 		}
 	}
 	stop := run()
 	if err := handler.WaitSynced(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	stop()
 	if _, there := maps.Get(informer.Key{Namespace: "default", Name: "a"}); !there || maps.Len() != 1 {
@@ -64,7 +64,7 @@ func TestInformerUsesFieldSelectorAndLogsExpiry(t *testing.T) {
 	c.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/default/configmaps/a", "")
 	last := c.create("default", "c", "1").rv()
 	if _, err := s.Compact(t.Context(), kube.ResourceVersion(number(t, last))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	defer run()()
 	select {
@@ -91,7 +91,7 @@ func TestDynamicInformerSetsKindOfListedObjects(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- maps.Run(ctx) }() // ends with cancel
 		if err := maps.WaitSynced(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait until it is synced: %v", err)
 		}
 		a, there := maps.Get(informer.Key{Namespace: "default", Name: "a"})
 		if !there || a.GetKind() != "ConfigMap" || a.GetAPIVersion() != "v1" {
@@ -99,7 +99,7 @@ func TestDynamicInformerSetsKindOfListedObjects(t *testing.T) {
 		}
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}
 }

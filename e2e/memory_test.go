@@ -179,7 +179,7 @@ func protobufPod(t *testing.T, n int) string {
 	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "Pod"}, Raw: []byte(pod)}
 	text, err := envelope.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode the envelope: %v", err)
 	}
 	return "k8s\x00" + string(text)
 }

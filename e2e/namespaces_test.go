@@ -56,7 +56,7 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := handler.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	if got := names(maps); got != "east/a west/a west/b" {
 		t.Errorf("the cache has %s", got)
@@ -64,7 +64,7 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 	// South is quiet, and bookmarks come once a minute: the write itself is found.
 	rv := c.create("east", "c", "2").rv()
 	if err := maps.WaitRevision(ctx, rv); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait for the revision: %v", err)
 	}
 	if got := names(maps); got != "east/a east/c west/a west/b" {
 		t.Errorf("after a write the cache has %s", got)
@@ -73,7 +73,7 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 	if _, err := maps.Until(ctx, informer.Key{Namespace: "east", Name: "c"}, func(_ *corev1.ConfigMap, found bool) bool {
 		return found
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("until maps: %v", err)
 	}
 	var indexed []string
 	for k := range byValue.Get("2") {
@@ -102,13 +102,13 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 	c.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/west/configmaps/a", "")
 	last := c.create("west", "e", "1").rv()
 	if _, err := s.Compact(t.Context(), kube.ResourceVersion(number(t, last))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	runInformer(t, maps)
 	if _, err := maps.Until(ctx, informer.Key{Namespace: "west", Name: "e"}, func(_ *corev1.ConfigMap, found bool) bool {
 		return found
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("until maps: %v", err)
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -189,7 +189,7 @@ func TestShardedInformersHaveEachObjectOnce(t *testing.T) {
 				shards[n] = informer.New(source)
 				runInformer(t, shards[n])
 				if err := shards[n].WaitSynced(t.Context()); err != nil {
-					t.Fatal(err)
+					t.Fatalf("wait until it is synced: %v", err)
 				}
 			}
 			for n := range 40 {

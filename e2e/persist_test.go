@@ -31,7 +31,7 @@ func start(t *testing.T, source informer.Source[*corev1.ConfigMap], dir string) 
 	p.handler = p.Handle(p.received.handle)
 	p.stop = runInformer(t, p.Informer)
 	if err := p.handler.WaitSynced(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	return p
 }
@@ -115,7 +115,7 @@ func TestInformersStartFromTheirSnapshotFile(t *testing.T) {
 			l.remove("default", "o002")
 			last := l.create("default", "z", "1").rv()
 			if _, err := l.server.Compact(t.Context(), kube.ResourceVersion(number(t, last))); err != nil {
-				t.Fatal(err)
+				t.Fatalf("compact server: %v", err)
 			}
 			third := start(t, source(), dir)
 			objects = third.Len()
@@ -159,6 +159,6 @@ func TestSnapshotFileOfAnotherServerIsNotUsed(t *testing.T) {
 		t.Errorf("%d files, %v", len(files), err)
 	}
 	if err := errors.Join(os.RemoveAll(dir), err); err != nil {
-		t.Error(err)
+		t.Errorf("remove a directory: %v", err)
 	}
 }

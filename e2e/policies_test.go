@@ -43,7 +43,7 @@ func clientOf(t *testing.T, cfg *rest.Config) (*kubernetes.Clientset, *heard) {
 	cfg.WarningHandler = warnings
 	clientset, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return clientset, warnings
 }
@@ -192,13 +192,13 @@ func TestMutatingPoliciesChangeObjects(t *testing.T) {
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create mutating admission policies: %v", err)
 	}
 	_, err = v1.MutatingAdmissionPolicyBindings().Create(ctx, &admissionregistration.MutatingAdmissionPolicyBinding{
 		ObjectMeta: named("team"), Spec: admissionregistration.MutatingAdmissionPolicyBindingSpec{PolicyName: "team"},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create mutating admission policy bindings: %v", err)
 	}
 	labels := func(o *corev1.ConfigMap, err error, by string) {
 		t.Helper()
@@ -217,6 +217,6 @@ func TestMutatingPoliciesChangeObjects(t *testing.T) {
 		metav1.PatchOptions{FieldManager: "me"})
 	labels(o, err, "CREATE")
 	if err := maps.Delete(ctx, "a", metav1.DeleteOptions{}); err != nil {
-		t.Error(err)
+		t.Errorf("delete a config map: %v", err)
 	}
 }

@@ -81,12 +81,12 @@ func typedClient(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	c, err := kubernetes.NewForConfigAndClient(cfg, web)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return c
 }
@@ -102,7 +102,7 @@ func TestTypedClientsReadProtobuf(t *testing.T) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a pod: %v", err)
 	}
 	got, err := pods.Get(ctx, "a", metav1.GetOptions{})
 	want, wantErr := plain.Get(ctx, "a", metav1.GetOptions{})
@@ -126,11 +126,11 @@ func TestTypedClientsReadProtobuf(t *testing.T) {
 		ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch pods: %v", err)
 	}
 	defer w.Stop()
 	if err := pods.Delete(ctx, "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete a pod: %v", err)
 	}
 	var types []watch.EventType
 	for e := range w.ResultChan() { // until the timeout, before which a bookmark comes
@@ -156,12 +156,12 @@ func TestTypedWatchOfExpiredHistoryGetsAnErrorInProtobuf(t *testing.T) {
 	c.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/default/configmaps/a", "")
 	last := c.create("default", "c", "1").rv()
 	if _, err := s.Compact(t.Context(), kube.ResourceVersion(number(t, last))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	only, media := inProtobuf(t, s.RESTConfig())
 	w, err := typedClient(t, only).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: first})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch config maps: %v", err)
 	}
 	defer w.Stop()
 	e := <-w.ResultChan()
@@ -195,7 +195,7 @@ func TestInformersReadProtobuf(t *testing.T) {
 		WaitRevision(ctx context.Context, rv string) error
 	}{ours, inJSON, small} {
 		if err := i.WaitRevision(ctx, rv); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait for the revision: %v", err)
 		}
 	}
 	if want, got := maps.Collect(inJSON.All()), maps.Collect(ours.All()); !equality.Semantic.DeepEqual(want, got) ||
@@ -211,12 +211,12 @@ func TestInformersReadProtobuf(t *testing.T) {
 
 	web, err := rest.HTTPClientFor(only)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	m, err := metadata.NewForConfigAndClient(metadata.ConfigFor(only), web)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	all, err := m.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).List(ctx, metav1.ListOptions{})
 	if err != nil || len(all.Items) < 2 || all.Items[0].Kind != "" && all.Items[0].Kind != "PartialObjectMetadata" {

@@ -182,10 +182,10 @@ func TestForeignDirectoryIsNotChanged(t *testing.T) {
 			for file, content := range files {
 				path := filepath.Join(dir, filepath.FromSlash(file))
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-					t.Fatal(err)
+					t.Fatalf("make a directory: %v", err)
 				}
 				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
+					t.Fatalf("write a file: %v", err)
 				}
 			}
 			if why := refused(t, gapless.Config{DataDir: dir}); !strings.Contains(why, dir) {
@@ -222,14 +222,14 @@ func TestCorruptLogIsRefusedAndNotChanged(t *testing.T) {
 	}
 	sound, err := os.ReadFile(segments[0])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	written := len(bytes.TrimRight(sound, "\x00"))
 	for _, at := range []int{written / 4, written / 2, written - 100} {
 		bad := bytes.Clone(sound)
 		bad[at] ^= 0x10
 		if err := os.WriteFile(segments[0], bad, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 		if why := refused(t, l.cfg); !strings.Contains(why, segments[0]) || !strings.Contains(why, "restore") {
 			t.Errorf("with a flipped bit at %d of %d the error is %q", at, written, why)
@@ -241,7 +241,7 @@ func TestCorruptLogIsRefusedAndNotChanged(t *testing.T) {
 		}
 	}
 	if err := os.WriteFile(segments[0], sound, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	l.start(t)
 	if after := l.must(http.StatusOK, http.MethodGet, configMaps, ""); after.keys() != before.keys() ||

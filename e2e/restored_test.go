@@ -68,7 +68,7 @@ func newFront(t *testing.T, how outage) front {
 			}
 			target, err := url.Parse(l.URL())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parse an address: %v", err)
 			}
 			transport := &http.Transport{TLSClientConfig: l.tlsConfig()}
 			t.Cleanup(transport.CloseIdleConnections)
@@ -104,7 +104,7 @@ func restored(t *testing.T, how outage, back string) {
 	first.stop()
 	copied := filepath.Join(t.TempDir(), "copy")
 	if err := os.CopyFS(copied, os.DirFS(cfg.DataDir)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("copy the directory: %v", err)
 	}
 	second := launch(t, cfg)
 	f.connect(second)
@@ -113,7 +113,7 @@ func restored(t *testing.T, how outage, back string) {
 		informer.Namespace("default")))
 	defer runInformer(t, all)()
 	if err := all.WaitSynced(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	c = second.caller(t, http2)
 	c.relabel("default", "o1", "lost")
@@ -121,7 +121,7 @@ func restored(t *testing.T, how outage, back string) {
 	c.remove("default", "o2")
 	last := c.relabel("default", "o3", "lost").rv()
 	if err := all.WaitRevision(t.Context(), last); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait for the revision: %v", err)
 	}
 	c.http.CloseIdleConnections()
 	f.connect(nil)
@@ -135,7 +135,7 @@ func restored(t *testing.T, how outage, back string) {
 			return os.Chmod(path, 0o600) // as it was
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("walk over a directory: %v", err)
 		}
 	}
 	third := launch(t, cfg)

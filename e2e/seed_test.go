@@ -21,7 +21,7 @@ func manifests(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return dir
 }
@@ -48,7 +48,7 @@ func TestObjectsOfManifestsAreThereWhenTheServerIsReady(t *testing.T) {
 			}
 			clientset, err := kubernetes.NewForConfig(l.RESTConfig())
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a client: %v", err)
 			}
 			settings, err := clientset.CoreV1().ConfigMaps("team").Get(t.Context(), "settings", metav1.GetOptions{})
 			if err != nil || settings.Data["a"] != "b" {
@@ -95,7 +95,7 @@ func TestServerStopsWhileItAppliesManifests(t *testing.T) {
 		Logger: slog.New(&stopper{Handler: slog.DiscardHandler, stop: cancel}),
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	if err := s.Run(ctx); err != nil {
 		t.Errorf("run: %v", err)

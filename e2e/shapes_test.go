@@ -67,7 +67,7 @@ func TestTableWatchSendsItsColumnsOnce(t *testing.T) {
 		s := c.watch(allConfigMaps+"?watch=1&timeoutSeconds=1&allowWatchBookmarks=true", acceptTable)
 		frames, err := s.rest()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the rest: %v", err)
 		}
 		var shown []string
 		for i, f := range frames {

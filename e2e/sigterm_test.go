@@ -88,7 +88,7 @@ func TestSIGTERMEndsAThousandWatchesWithABookmark(t *testing.T) {
 
 	began := time.Now()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+		t.Fatalf("signal process: %v", err)
 	}
 	ended.Wait()
 	close(endings)
@@ -118,7 +118,7 @@ func (p *process) socket(t testing.TB, by *caller, path string) func() (string, 
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), p.url+path, &websocket.DialOptions{HTTPClient: by.http}) //nolint:bodyclose // Dial does
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	ctx := context.WithoutCancel(t.Context())

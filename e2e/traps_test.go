@@ -49,7 +49,7 @@ func TestInformerWaitsForItsDefinition(t *testing.T) {
 				return a == value
 			})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait for all: %v", err)
 		}
 	}
 	c.define(false, false, false)
@@ -75,11 +75,11 @@ func TestMetadataInformerReceivesAndKeepsOnlyMetadata(t *testing.T) {
 	maps := informer.New(informer.Metadata(s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps")))
 	runInformer(t, maps)
 	if err := maps.WaitSynced(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	rv := c.create("default", "b", "1").rv()
 	if err := maps.WaitRevision(t.Context(), rv); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait for the revision: %v", err)
 	}
 	for k, o := range maps.All() {
 		if want := (metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}); o.TypeMeta != want ||

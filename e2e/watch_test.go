@@ -202,7 +202,7 @@ func TestWatchRespondsBeforeTheFirstEvent(t *testing.T) {
 			resp, err := c.send(t.Context(), http.MethodGet, configMaps+"?watch=1&resourceVersion="+w.moments["d"], "",
 				"Accept: "+accept)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("send: %v", err)
 			}
 			for name, want := range map[string]string{
 				"Content-Type": "application/json", "Cache-Control": "no-cache, private", "Content-Length": "",
@@ -218,7 +218,7 @@ func TestWatchRespondsBeforeTheFirstEvent(t *testing.T) {
 				t.Error("no Audit-Id")
 			}
 			if err := resp.Body.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("close body: %v", err)
 			}
 		}
 		if r := c.do(http.MethodGet, configMaps+"?watch=1", "", "Accept: application/yaml"); r.code != http.StatusNotAcceptable {
@@ -387,7 +387,7 @@ func TestTimeoutEndsWatchesWithABookmark(t *testing.T) {
 				"Content-Type: application/merge-patch+json").rv()
 			frames, err := s.rest()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the rest: %v", err)
 			}
 			if len(frames) == 0 {
 				continue // the write came after the end

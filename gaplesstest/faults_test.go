@@ -56,13 +56,13 @@ func TestResetsReachClients(t *testing.T) {
 	cfg.NextProtos = []string{"http/1.1"} // that of HTTP/2 says "unexpected EOF" for it
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	s.Inject(t, "cut,how=reset,verbs=get")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	answer, err := web.Do(request)
 	if err == nil {
@@ -124,7 +124,7 @@ func TestClientsInMemoryReachTheServerAgain(t *testing.T) {
 		s.Restart(t)
 		s.Crash(t)
 		if err := get(t, c, "a"); err != nil {
-			t.Error(err)
+			t.Errorf("get: %v", err)
 		}
 		begin := time.Now()
 		s.Inject(t, "delay,for=1h,verbs=get")
@@ -150,7 +150,7 @@ func TestAFaultRestartsAServerInABubble(t *testing.T) {
 			create(t, c, "b")
 			open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=x"})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch config maps: %v", err)
 			}
 			_ = get(t, c, "x")            // it may be cut off, or client-go asks again
 			for range open.ResultChan() { // its end is what matters: the server drains
@@ -245,15 +245,15 @@ func restarted(t *testing.T, protocol string, action fault.Action) (got string, 
 	cfg.NextProtos = []string{protocol}
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	if err := s.Faults().Add(fault.Rule{Match: fault.Match{Verbs: []string{"get"}}, Action: action, Count: 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	answered := make(chan string, 1)
 	go func() { // ends with the answer

@@ -47,7 +47,7 @@ func TestTheNextSuiteRemovesWhatAKilledOneLeft(t *testing.T) { //nolint:parallel
 	files := func() int {
 		entries, err := os.ReadDir(in)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("list a directory: %v", err)
 		}
 		return len(entries)
 	}
@@ -72,19 +72,19 @@ func suite(t *testing.T, form string) (killed func()) {
 	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), own, "-test.run=^TestTheNextSuiteRemovesWhatAKilledOneLeft$")
 	cmd.Env = append(os.Environ(), held+"="+form)
 	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdin pipe: %v", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdout pipe: %v", err)
 	}
 	killed = func() {
 		_ = cmd.Process.Kill() // it may have ended

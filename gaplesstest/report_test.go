@@ -58,7 +58,7 @@ func TestAFailedTestSaysWhatTheServerSaw(t *testing.T) {
 			c := client(t, cfg)
 			open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{LabelSelector: "app=x"})
 			if err != nil {
-				t.Error(err)
+				t.Errorf("watch config maps: %v", err)
 				return
 			}
 			t.Cleanup(open.Stop)

@@ -41,7 +41,7 @@ func TestARetryWatcherEndsAfterARestore(t *testing.T) {
 			}
 			w, err := watchtools.NewRetryWatcherWithContext(t.Context(), last.ResourceVersion, watcher(maps.Watch))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a retry watcher with context: %v", err)
 			}
 			defer w.Stop()
 			s.RestartWith(t, store)

@@ -21,12 +21,12 @@ func client(t *testing.T, c *rest.Config) kubernetes.Interface {
 	t.Helper()
 	web, err := rest.HTTPClientFor(c)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	all, err := kubernetes.NewForConfigAndClient(c, web)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return all
 }
@@ -36,7 +36,7 @@ func create(t *testing.T, c kubernetes.Interface, name string) *corev1.ConfigMap
 	made, err := c.CoreV1().ConfigMaps("default").Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create config maps: %v", err)
 	}
 	return made
 }
@@ -45,7 +45,7 @@ func names(t *testing.T, c kubernetes.Interface) (all []string) {
 	t.Helper()
 	list, err := c.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list config maps: %v", err)
 	}
 	for i := range list.Items {
 		all = append(all, list.Items[i].Name)
@@ -62,7 +62,7 @@ func TestRestartAndCrashKeepWhatWasAnswered(t *testing.T) {
 	create(t, c, "b")
 	open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch config maps: %v", err)
 	}
 	s.Crash(t)
 	for e := range open.ResultChan() {
@@ -108,7 +108,7 @@ func TestCompactHistoryExpiresOnlyWatchesThatWouldMissSomething(t *testing.T) {
 	}
 	first.Data = map[string]string{"a": "b"}
 	if _, err := c.CoreV1().ConfigMaps("default").Update(t.Context(), first, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("update config maps: %v", err)
 	}
 	s.CompactHistory(t)
 	if e := firstEvent(t, c, first.ResourceVersion); e.Type != watch.Error ||
@@ -122,7 +122,7 @@ func firstEvent(t *testing.T, c kubernetes.Interface, rv string) watch.Event {
 	t.Helper()
 	open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: rv})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch config maps: %v", err)
 	}
 	defer open.Stop()
 	return <-open.ResultChan()
@@ -182,10 +182,10 @@ metadata: {name: w, namespace: shop, finalizers: [example.com/never]}
 `)
 		create(t, c, "a")
 		if err := c.RbacV1().ClusterRoles().Delete(t.Context(), "view", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("delete cluster roles: %v", err)
 		}
 		if err := c.CoreV1().Namespaces().Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err) // it would wait for the finalizer
+			t.Fatalf("delete namespaces: %v", err) // it would wait for the finalizer
 		}
 		s.Reset(t)
 		if got := names(t, c); fmt.Sprint(got) != fmt.Sprint(before) {
@@ -214,7 +214,7 @@ func TestWatchesSayWhoIsWhere(t *testing.T) {
 	c := client(t, cfg)
 	open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{LabelSelector: "app!=x"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch config maps: %v", err)
 	}
 	made := create(t, c, "a")
 	<-open.ResultChan()
@@ -251,7 +251,7 @@ func TestTimeIsVirtualInABubble(t *testing.T) {
 			FieldSelector: "metadata.name=a", TimeoutSeconds: &timeout, AllowWatchBookmarks: true,
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch config maps: %v", err)
 		}
 		seen := map[watch.EventType]int{}
 		for e := range open.ResultChan() {

@@ -16,6 +16,6 @@ func TestServer(t *testing.T) {
 	s.Apply(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}")
 	s.Crash(t)
 	if _, err := clients.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); err != nil {
-		t.Error(err)
+		t.Errorf("get namespaces: %v", err)
 	}
 }

@@ -25,7 +25,7 @@ func TestPodsAreRealistic(t *testing.T) {
 	}
 	var p corev1.Pod
 	if err := json.Unmarshal(b.Bytes(), &p); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if p.ResourceVersion != "99" || len(p.ManagedFields) != 2 || len(p.Status.Conditions) != 4 || len(p.OwnerReferences) != 1 {
 		t.Errorf("the pod is not what it should be: %s", b.String())
@@ -48,7 +48,7 @@ func TestEveryRunReportsItsFigures(t *testing.T) {
 			defer cancel()
 			f, err := measure(ctx, url, o)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("measure: %v", err)
 			}
 			results[o.name()] = f
 			ours := !strings.HasPrefix(o.subject, "client-go")
@@ -63,7 +63,7 @@ func TestEveryRunReportsItsFigures(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := table(&out, results, pods); err != nil {
-		t.Fatal(err)
+		t.Fatalf("table: %v", err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines < len(rows()) {
 		t.Errorf("the table has %d lines:\n%s", lines, out.String())
@@ -117,7 +117,7 @@ func TestInformerResumesWithoutAListOnAServerWithHistory(t *testing.T) {
 	}
 	results, err := histories(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("histories: %v", err)
 	}
 	if f := results[ourHistory]; f.Relists != 0 || f.Resumed <= 0 {
 		t.Errorf("cut off and whole again: %+v", f)
@@ -129,7 +129,7 @@ func server(t *testing.T, pods int) (url string, stop func()) {
 	t.Helper()
 	in, closeIn, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pipe: %v", err)
 	}
 	out, lines := io.Pipe()
 	done := make(chan error, 1)
@@ -137,14 +137,14 @@ func server(t *testing.T, pods int) (url string, stop func()) {
 	line := make([]byte, 64)
 	n, err := out.Read(line)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read out: %v", err)
 	}
 	return strings.TrimSpace(string(line[:n])), func() {
 		if err := closeIn.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close close in: %v", err)
 		}
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 		in.Close()
 	}

@@ -77,7 +77,9 @@ func gaplessServe(ctx context.Context, dir string) (*rest.Config, func() error, 
 	if said, err := build.CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("build the server: %w: %s", err, said)
 	}
-	server := exec.Command(program, "serve", "--memory", "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "error", "--data-dir", filepath.Join(dir, "data")) //nolint:noctx // it is stopped by a signal, below
+	flags := []string{"--memory", "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "error"}
+	flags = append(flags, "--data-dir", filepath.Join(dir, "data"))
+	server := exec.Command(program, append([]string{"serve"}, flags...)...) //nolint:noctx // it is stopped by a signal, below
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		return nil, nil, fmt.Errorf("start the server: %w", err)

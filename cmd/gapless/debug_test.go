@@ -11,7 +11,7 @@ import (
 func TestProfilesAreServedToLocalClientsOnly(t *testing.T) {
 	d, err := startDebug(t.Context(), "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start debug: %v", err)
 	}
 	t.Cleanup(d.stop)
 	address := strings.TrimPrefix(d.address(), "http://")
@@ -41,7 +41,7 @@ func TestProfilesAreServedToLocalClientsOnly(t *testing.T) {
 		for _, path := range []string{"/debug/pprof/cmdline", "/debug/pprof/"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.address()+path, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			r.Host = c.host
 			if c.site != "" {
@@ -49,7 +49,7 @@ func TestProfilesAreServedToLocalClientsOnly(t *testing.T) {
 			}
 			resp, err := client.Do(r)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("send a request: %v", err)
 			}
 			body, err := io.ReadAll(resp.Body)
 			_ = resp.Body.Close()

@@ -16,19 +16,19 @@ func terminal(t *testing.T) (program, reader *os.File) {
 	t.Helper()
 	reader, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open a file: %v", err)
 	}
 	t.Cleanup(func() { _ = reader.Close() }) // nothing is written
 	if err := unix.IoctlSetPointerInt(int(reader.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("ioctl set pointer int: %v", err)
 	}
 	n, err := unix.IoctlGetInt(int(reader.Fd()), unix.TIOCGPTN)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ioctl get int: %v", err)
 	}
 	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open a file: %v", err)
 	}
 	return program, reader
 }
@@ -42,10 +42,10 @@ func TestDemoShowsCountersAndColorsOnATerminal(t *testing.T) {
 			cmd.Env = append(cmd.Env, "TERM=xterm", env)
 			cmd.Stdout, cmd.Stderr = slave, slave
 			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("start the command: %v", err)
 			}
 			if err := slave.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close slave: %v", err)
 			}
 			raw, _ := io.ReadAll(master) // it ends with EIO when the program has
 			if err := cmd.Wait(); err != nil {

@@ -53,22 +53,22 @@ func TestDemoLeavesNoFilesWhenItsReaderHasGone(t *testing.T) {
 	temporary := t.TempDir()
 	r, w, err := os.Pipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pipe: %v", err)
 	}
 	cmd := process(t, temporary, "demo")
 	var stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = w, &stderr
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	if _, err := r.Read(make([]byte, 1)); err != nil { // it has begun
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	if err := r.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitRunTime || stderr.Len() > 0 {
 		t.Errorf("it ended with %v and said %q, want exit code %d and silence", err, stderr.String(), exitRunTime)

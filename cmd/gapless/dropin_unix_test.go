@@ -26,7 +26,7 @@ func called(t *testing.T, name string, args ...string) (*exec.Cmd, *text) {
 	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	// Not to end with the test's context: the process is to be signalled, not killed.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), own, args...)
@@ -42,7 +42,7 @@ func launch(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd, said := called(t, name, args...)
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {
@@ -70,7 +70,7 @@ func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	defer func() { _ = l.Close() }() // nobody has connected
 	return l.Addr().String()
@@ -121,7 +121,7 @@ func (p *plane) startAPI(t *testing.T, flags ...string) *http.Client {
 	t.Helper()
 	_, port, err := net.SplitHostPort(p.address)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("split an address: %v", err)
 	}
 	p.api = launch(t, "kube-apiserver", append([]string{
 		"--etcd-servers=http://" + p.etcdAddress, "--bind-address=127.0.0.1", "--secure-port=" + port,
@@ -138,11 +138,11 @@ func (p *plane) startAPI(t *testing.T, flags ...string) *http.Client {
 	})
 	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(p.dir, "gapless", "kubeconfig"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	return client
@@ -165,14 +165,14 @@ func TestObjectsOfAnEnvtestAreThereAsLongAsTheDirectoryOfEtcd(t *testing.T) {
 	}
 	watch, err := client.Get(p.url(maps + "?watch=true"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get client: %v", err)
 	}
 	terminate(t, p.api)
 	if _, err := io.Copy(io.Discard, watch.Body); err != nil {
 		t.Errorf("a watch ends with %v, want its end", err)
 	}
 	if err := watch.Body.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close body: %v", err)
 	}
 
 	client = p.startAPI(t) // alone
@@ -202,16 +202,16 @@ func suite(t *testing.T, data, certs string) (said *text, killed func()) {
 	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	dir, etcd, api := t.TempDir(), freeAddress(t), freeAddress(t)
 	_, port, err := net.SplitHostPort(api)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("split an address: %v", err)
 	}
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if err := os.Symlink(own, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a link: %v", err)
 		}
 	}
 	parent := exec.CommandContext(t.Context(), "sh", "-c", `"$1/etcd" --data-dir="$4" --listen-client-urls="http://$2" &
@@ -221,12 +221,12 @@ wait`, "sh", dir, etcd, port, data, certs)
 	said = &text{}
 	parent.Stdout, parent.Stderr = said, said
 	if err := parent.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start parent: %v", err)
 	}
 	eventually(t, "kube-apiserver serves", func() bool { return strings.Contains(said.String(), "gapless serves") })
 	return said, func() {
 		if err := parent.Process.Kill(); err != nil {
-			t.Error(err)
+			t.Errorf("kill process: %v", err)
 		}
 		// Wait returns when nobody has the pipe any more to which all three print.
 		if err := parent.Wait(); err == nil || err.Error() != "signal: killed" {
@@ -255,7 +255,7 @@ func TestTheNextEnvtestRemovesWhatAKilledOneLeft(t *testing.T) { //nolint:parall
 	} {
 		dirs[name] = filepath.Join(in, name)
 		if err := os.Mkdir(dirs[name], 0o700); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 	}
 	there := func() (names string) {
@@ -337,7 +337,7 @@ func TestKubectlRunsTheOneOfPath(t *testing.T) {
 		t.Errorf("%v, and it says %q", err, said.String())
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte("#!/bin/sh\necho ran \"$@\"\nexit 7\n"), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	cmd, said = called(t, "kubectl", "get", "pods")
 	cmd.Env = append(cmd.Env, "PATH="+dir)

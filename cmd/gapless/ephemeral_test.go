@@ -15,10 +15,10 @@ func owned(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "owned")
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ephemeralMark), nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return dir
 }
@@ -31,7 +31,7 @@ func TestEphemeralServerEndsWithItsInputAndRemovesItsDirectory(t *testing.T) {
 		"--listen", "127.0.0.1:0", "--ready-file", ready)
 	eventually(t, "the server is ready", func() bool { _, err := os.Stat(ready); return err == nil })
 	if err := owner.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close owner: %v", err)
 	}
 	if code := <-r.code; code != exitRunTime || !strings.Contains(r.err.String(), errOwnerGone.Error()) {
 		t.Errorf("code %d: %s", code, r.err.String())
@@ -53,7 +53,7 @@ func TestEphemeralServerThatIsStoppedKeepsItsDirectory(t *testing.T) {
 		t.Errorf("code %d: %s", code, r.err.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "data", "log")); err != nil {
-		t.Error(err)
+		t.Errorf("look at a file: %v", err)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestEphemeralNeedsAMarkInTheDirectory(t *testing.T) {
 		t.Errorf("code %d: %s", code, said)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		t.Error(err)
+		t.Errorf("look at a file: %v", err)
 	}
 }
 

@@ -20,7 +20,7 @@ func file(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return path
 }
@@ -36,16 +36,16 @@ func answered(t *testing.T, kubeconfig, path string) int {
 	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	defer web.CloseIdleConnections()
 	c, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, web)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a discovery client for config and client: %v", err)
 	}
 	err = c.RESTClient().Get().AbsPath(path).Do(t.Context()).Error()
 	var status apierrors.APIStatus
@@ -63,14 +63,14 @@ func caller(t *testing.T, kubeconfig, token string) string {
 	t.Helper()
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("load the file: %v", err)
 	}
 	for name := range cfg.AuthInfos {
 		cfg.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*cfg, path); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write to file: %v", err)
 	}
 	return path
 }
@@ -246,7 +246,7 @@ func certificateOf(t *testing.T, kubeconfig string) []byte {
 	t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	return cfg.CAData
 }

@@ -18,7 +18,7 @@ func TestFsckDocShowsItsOutput(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/fsck.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	shown := regexp.MustCompile("(?s)```console\n\\$ gapless fsck [^\n]*\n(.*?)```").FindStringSubmatch(string(page))
 	if shown == nil {

@@ -33,21 +33,21 @@ func serveDir(t *testing.T, dir string, use func(ask func(method, path, body str
 	})
 	cfg, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	use(func(method, path, body string) string {
 		req, err := http.NewRequestWithContext(t.Context(), method, cfg.Host+path, strings.NewReader(body))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := web.Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("do web: %v", err)
 		}
 		answer, err := io.ReadAll(resp.Body)
 		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode >= 300 {
@@ -66,7 +66,7 @@ func spoil(t *testing.T, path, what string, behind int) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	at := bytes.Index(b, []byte(what))
 	if at < 0 {
@@ -74,7 +74,7 @@ func spoil(t *testing.T, path, what string, behind int) {
 	}
 	b[at+behind] ^= 1
 	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 
@@ -170,11 +170,11 @@ func TestClientsOfARaisedCopyListAgain(t *testing.T) {
 		}
 		body := ask(http.MethodPost, configMapsPath, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)
 		if err := json.Unmarshal([]byte(body), &made); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		rv, err := strconv.ParseInt(made.Metadata.ResourceVersion, 10, 64)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a number: %v", err)
 		}
 		return rv
 	}
@@ -191,7 +191,7 @@ func TestClientsOfARaisedCopyListAgain(t *testing.T) {
 		})
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("copy the directory: %v", err)
 	}
 	serveDir(t, dir, func(ask func(method, path, body string) string) { lost = create(ask, "lost") })
 	for _, wrong := range [][]string{
@@ -236,7 +236,7 @@ func TestFsckNamesALossThatItRepairs(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	serveDir(t, dir, func(func(method, path, body string) string) {})
 	if err := os.Remove(filepath.Join(dir, "log", "MANIFEST")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a file: %v", err)
 	}
 	code, out, _ := command(t, "fsck", dir, "--repair")
 	if code != exitLossy || !strings.Contains(out, dir+": repaired, with losses") || !strings.Contains(out, "may be lost") {
@@ -248,10 +248,10 @@ func TestFsckNamesALossThatItRepairs(t *testing.T) {
 	manifest := filepath.Join(dir, "log", "MANIFEST")
 	body, err := os.ReadFile(manifest)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if err := os.WriteFile(manifest, append([]byte("gapless-revlog 9 "), body[len("gapless-revlog 9 "):]...), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if code, out, _ := command(t, "fsck", dir, "--repair"); code != exitRunTime ||
 		!strings.Contains(out, dir+": written by a newer version") {

@@ -16,7 +16,7 @@ func ready(t *testing.T, temporary string) *exec.Cmd {
 	file := filepath.Join(t.TempDir(), "ready.json")
 	cmd := process(t, temporary, "serve", "--memory", "--listen", "127.0.0.1:0", "--ready-file", file)
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	t.Cleanup(func() { kill(cmd) })
 	eventually(t, "the server is ready", func() bool { _, err := os.Stat(file); return err == nil })
@@ -38,7 +38,7 @@ func TestTheNextServerRemovesWhatKilledOnesLeft(t *testing.T) {
 	left := func() []string {
 		entries, err := filepath.Glob(filepath.Join(temporary, "*"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("look for files: %v", err)
 		}
 		return entries
 	}

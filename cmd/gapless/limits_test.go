@@ -21,7 +21,7 @@ func TestEachFlagOfALimitSetsOne(t *testing.T) {
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 		limitFlags(flags, &limits)
 		if err := flags.Set(name, "7"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("set flags: %v", err)
 		}
 		before, after := reflect.ValueOf(usual), reflect.ValueOf(limits)
 		changed := 0

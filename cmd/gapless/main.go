@@ -1,7 +1,7 @@
 // Command gapless is a Kubernetes-compatible API server that keeps the history that
 // watches need for hours, with the tools around it.
 //
-// It has one noun: the command tree, in which each file is one subcommand.
+// Each file is one subcommand.
 //
 // watch*.go and demo*.go have gapless watch and gapless demo, ephemeral.go how a server ends
 // with the test that started it.

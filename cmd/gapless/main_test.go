@@ -43,7 +43,7 @@ func process(t *testing.T, temporary string, args ...string) *exec.Cmd {
 	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), own, args...)
 	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+temporary)
@@ -174,11 +174,11 @@ func TestServeOnAUsedPortSuggestsAnother(t *testing.T) {
 	var lc net.ListenConfig
 	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := taken.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close taken: %v", err)
 		}
 	})
 	address := taken.Addr().String()
@@ -191,7 +191,7 @@ func TestServeOnAUsedPortSuggestsAnother(t *testing.T) {
 func TestServeRefusesAForeignDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("…"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	code, _, stderr := command(t, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0")
 	if code != exitRunTime || !strings.Contains(stderr, "thesis.tex") {
@@ -214,7 +214,7 @@ func TestUnwritableReadyFileStopsAStartBeforeItCreatesFiles(t *testing.T) {
 	// which the start makes
 	for _, file := range []string{filepath.Join(data, "ready.json"), filepath.Join(root, "new", "ready.json")} {
 		if err := os.RemoveAll(filepath.Join(root, "new")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("remove a directory: %v", err)
 		}
 		r := begin(t, "serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--ready-file", file)
 		eventually(t, "the ready file", func() bool {

@@ -41,7 +41,7 @@ VmFlags: rd ex mr mw me
 func TestProgramContinuesAfterReleasingItsPages(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	raw, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {

@@ -40,7 +40,7 @@ func tree(t *testing.T, dir string) map[string]string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 	return files
 }
@@ -97,7 +97,7 @@ func TestExportOfAnExportIsEqual(t *testing.T) {
 
 	streamed := filepath.Join(t.TempDir(), "stream.yaml")
 	if err := os.WriteFile(streamed, []byte(stream), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for _, from := range []string{first, streamed} {
 		_, ready := serveInMemory(t, "--from", from)
@@ -187,7 +187,7 @@ func TestBadManifestsEndTheStart(t *testing.T) {
 	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, " +
 		"namespace: none}\ndota: {}\n"
 	if err := os.WriteFile(bad, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	ready := filepath.Join(dir, "ready.json")
 	code, out, stderr := command(t, "serve", "--memory", "--listen", "127.0.0.1:0", "--from", bad, "--ready-file", ready)
@@ -217,7 +217,7 @@ func TestSeedingDocShowsItsOutput(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/seeding.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	script := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(string(page))
 	if script == nil {
@@ -229,11 +229,11 @@ func TestSeedingDocShowsItsOutput(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS(shop)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("copy the directory: %v", err)
 	}
 	own, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	if err := os.Symlink(own, filepath.Join(dir, "gapless")); err != nil {
 		t.Skipf("no links here: %v", err)
@@ -276,7 +276,7 @@ func TestLongListsAreExportedInOrder(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "many.yaml")
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	_, ready := serveInMemory(t, "--from", file)
 	code, out, stderr := command(t, "export", "--resource", "configmaps", "--kubeconfig", ready.Kubeconfig)

@@ -30,11 +30,11 @@ func newBench(t *testing.T) *bench {
 	_, ready := serveInMemory(t, "--bootstrap", "server") // no ConfigMaps but those of the test
 	cfg, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	c, err := client.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	t.Cleanup(c.CloseIdle)
 	return &bench{t: t, ready: ready, client: c}
@@ -48,7 +48,7 @@ func (b *bench) do(method, path, contentType, body string) {
 	}
 	resp, err := b.client.Do(b.t.Context(), r)
 	if err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("send a request: %v", err)
 	}
 	resp.Body.Close()
 }
@@ -196,13 +196,13 @@ func TestWatchContinuesAfter410AndPrintsTheDifference(t *testing.T) {
 			}
 			cfg, err := clientcmd.BuildConfigFromFlags("", b.ready.Kubeconfig)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the kubeconfig: %v", err)
 			}
 			network := newNetwork()
 			cfg.Dial = network.dial
 			cut, err := client.New(cfg)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a client: %v", err)
 			}
 			t.Cleanup(cut.CloseIdle)
 			r := &running{code: make(chan int, 1)}
@@ -240,7 +240,7 @@ func TestWatchContinuesAfter410AndPrintsTheDifference(t *testing.T) {
 			}
 			stop()
 			if err := <-ended; err != nil {
-				t.Error(err)
+				t.Errorf("wait for the end: %v", err)
 			}
 		})
 	}
@@ -297,7 +297,7 @@ func FuzzTable(f *testing.F) {
 				continue
 			}
 			if err := c.event(informer.Event[*seen]{Type: informer.Added, New: o}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("event: %v", err)
 			}
 		}
 		if lines := strings.Count(out.String(), "\n"); lines > len(page.Rows)+1 {
@@ -316,7 +316,7 @@ func TestTableBookmarksSetThePosition(t *testing.T) {
 			body := `{"type":"BOOKMARK","object":` + object + "}\n"
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1/", nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			stream := &rows{
 				Watch: client.ReadWatch(&http.Response{Request: request, Body: io.NopCloser(strings.NewReader(body))}),
@@ -324,7 +324,7 @@ func TestTableBookmarksSetThePosition(t *testing.T) {
 			}
 			f, err := stream.Next()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("next stream: %v", err)
 			}
 			if meta, err := f.Meta(); err != nil || meta.ResourceVersion != "12" {
 				t.Errorf("the position is %q, %v", meta.ResourceVersion, err)

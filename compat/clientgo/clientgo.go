@@ -1,3 +1,3 @@
-// Package clientgo runs the informers of client-go 0.37 against the server: they
-// open with a streaming list. It has one noun: the informer under test.
+// Package clientgo runs the informers of client-go 0.37 against the server: they open with a
+// streaming list.
 package clientgo

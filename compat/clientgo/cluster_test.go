@@ -18,7 +18,7 @@ func TestInformersOfAnAggregatedServerListOnce(t *testing.T) {
 	s.Relay.Mirror(t, s.Relayed.Client.Client(t), "/apis/example.org/v1/widgets", "widgets.v1.example.org")
 	relayed, err := clientcmd.BuildConfigFromFlags("", s.Relayed.Client.WriteKubeconfig(t, s.Relay.URL))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	inf := widgets(t, relayed)
 	inf.MaxLists = 1
@@ -31,7 +31,7 @@ func TestInformersMoveBetweenRelaysWithoutAList(t *testing.T) {
 	second, client := s.Second(t)
 	relayed, err := clientcmd.BuildConfigFromFlags("", client.WriteKubeconfig(t, s.Relayed.Proxy.URL()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	informers := []*harness.Informer{
 		configMaps(t, "client-go 0.37 typed", "default", rest.CopyConfig(relayed)),

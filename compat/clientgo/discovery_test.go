@@ -25,16 +25,16 @@ func TestDiscoveryFollowsDefinitions(t *testing.T) {
 	s := harness.Start(t)
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	client, err := discovery.NewDiscoveryClientForConfigAndClient(cfg, web)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a discovery client for config and client: %v", err)
 	}
 	expect := func(when string, served bool) {
 		t.Helper()
@@ -83,11 +83,11 @@ func remove(ctx context.Context, t *testing.T, web *http.Client, url string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, url, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	resp, err := web.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("do web: %v", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

@@ -37,12 +37,12 @@ func with() map[string]map[string]any {
 func TestInformersConvergeUnderEachFault(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "faults.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	s := harness.Start(t, "--enable-faults")
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	actions := regexp.MustCompile(`(?m)^## ([a-z0-9-]+)$`).FindAllStringSubmatch(string(page), -1)
 	if len(actions) < 25 {
@@ -64,27 +64,27 @@ func converges(t *testing.T, cfg *rest.Config, action string) {
 	cfg.Dial = new(net.Dialer).DialContext
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	clients, err := kubernetes.NewForConfigAndClient(cfg, web)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	// Rules are changed, and objects written, on other connections than the informer's.
 	direct, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(direct.CloseIdleConnections)
 	writes, err := kubernetes.NewForConfigAndClient(cfg, direct)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	namespace := "of-" + action
 	if _, err := writes.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create namespaces: %v", err)
 	}
 	add(t, writes, namespace, "a")
 	rule := map[string]any{"action": action, "match": map[string]any{"resources": []string{"configmaps"}}, "count": 3}
@@ -105,7 +105,7 @@ func converges(t *testing.T, cfg *rest.Config, action string) {
 		change := []byte(`{"metadata":{"labels":{"again":"yes"}}}`)
 		if _, err := writes.CoreV1().ConfigMaps(namespace).Patch(t.Context(), "a", "application/merge-patch+json", change,
 			metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("patch config maps: %v", err)
 		}
 	}
 	within := time.After(2 * time.Minute)
@@ -128,7 +128,7 @@ func add(t *testing.T, clients kubernetes.Interface, namespace, name string) {
 	_, err := clients.CoreV1().ConfigMaps(namespace).Create(t.Context(),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create config maps: %v", err)
 	}
 }
 
@@ -137,16 +137,16 @@ func faults(t *testing.T, web *http.Client, method, host string, rules any) {
 	t.Helper()
 	body, err := json.Marshal(rules)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), method, host+"/faults", bytes.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	answer, err := web.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("do web: %v", err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if text, _ := io.ReadAll(answer.Body); answer.StatusCode >= http.StatusMultipleChoices {

@@ -26,11 +26,11 @@ func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	p := harness.NewProxy(t, s)
 	direct, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web, err := rest.HTTPClientFor(direct)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	defineWidgets(t, web, s.URL)
@@ -58,7 +58,7 @@ func configMaps(t *testing.T, name, namespace string, cfg *rest.Config) *harness
 	cfg.Wrap(counter.Wrap)
 	clients, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace(namespace))
 	inf := underTest(t, name, counter, factory.Core().V1().ConfigMaps().Informer())
@@ -72,7 +72,7 @@ func widgets(t *testing.T, cfg *rest.Config) *harness.Informer {
 	cfg.Wrap(counter.Wrap)
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	factory := dynamicinformer.NewFilteredDynamicSharedInformerFactory(client, 0, "default", nil)
 	resource := schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "widgets"}
@@ -100,7 +100,7 @@ func underTest(t *testing.T, name string, counter *harness.Counter, informer cac
 		},
 		DeleteFunc: func(o any) { w.Deleted(version(o)) },
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add a handler: %v", err)
 	}
 	return &harness.Informer{
 		Name: name, Counter: counter, Witness: w,
@@ -138,12 +138,12 @@ func defineWidgets(t *testing.T, web *http.Client, url string) {
 	send := func(method, path, body string) int {
 		req, err := http.NewRequestWithContext(t.Context(), method, url+path, bytes.NewReader([]byte(body)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := web.Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("do web: %v", err)
 		}
 		defer resp.Body.Close()
 		return resp.StatusCode

@@ -17,7 +17,7 @@ func TestInformersBehindARelayListOnce(t *testing.T) {
 	b.Relay.Mirror(t, b.Admin.Client(t), "/apis/example.org/v1/widgets", "widgets.v1.example.org")
 	relayed, err := clientcmd.BuildConfigFromFlags("", b.Relay.Kubeconfig(t, b.Server.Kubeconfig, b.Clients.URL()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	all := []*harness.Informer{
 		configMaps(t, "client-go 0.37 typed", "default", rest.CopyConfig(relayed)),
@@ -36,7 +36,7 @@ func TestInformersBehindARelayResumeOverARestart(t *testing.T) {
 	informer := func(name string, side *harness.Side) *harness.Informer {
 		cfg, err := clientcmd.BuildConfigFromFlags("", side.Client.WriteKubeconfig(t, side.Proxy.URL()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the kubeconfig: %v", err)
 		}
 		return configMaps(t, name, "default", cfg)
 	}
@@ -51,7 +51,7 @@ func TestReadersBehindARelayAreNeverStaleAfterARestore(t *testing.T) {
 	s.Relay.Mirror(t, s.Relayed.Client.Client(t), "/apis/example.org/v1/widgets", "widgets.v1.example.org")
 	relayed, err := clientcmd.BuildConfigFromFlags("", s.Relayed.Client.WriteKubeconfig(t, s.Relayed.Proxy.URL()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	s.Restored(t, configMaps(t, "client-go 0.37 typed", "default", rest.CopyConfig(relayed)),
 		widgets(t, rest.CopyConfig(relayed)))

@@ -1,3 +1,3 @@
-// Package clientgo022 runs the informers of client-go 0.22 against the server:
-// they LIST, then WATCH. It has one noun: the informer under test.
+// Package clientgo022 runs the informers of client-go 0.22 against the server: they LIST, then
+// WATCH.
 package clientgo022

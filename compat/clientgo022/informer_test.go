@@ -21,11 +21,11 @@ func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	p := harness.NewProxy(t, s)
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	transport, err := rest.TransportFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("transport for: %v", err)
 	}
 	web := &http.Client{Transport: transport}
 	t.Cleanup(web.CloseIdleConnections)
@@ -40,7 +40,7 @@ func configMaps(t *testing.T, direct *rest.Config, p *harness.Proxy) *harness.In
 	cfg.Wrap(counter.Wrap)
 	clients, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace("default"))
 	informer := factory.Core().V1().ConfigMaps().Informer()

@@ -26,7 +26,7 @@ func TestClientGoTestsPassWithTheReplacement(t *testing.T) {
 	for _, name := range []string{"shared_informer_test.go", "controller_test.go", "util_test.go", "main_test.go"} {
 		source, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		sources[name] = source
 	}
@@ -34,7 +34,7 @@ func TestClientGoTestsPassWithTheReplacement(t *testing.T) {
 		"isStarted": true, "isRegistered": true, "eventHandlerCount": true,
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("informer tests: %v", err)
 	}
 	program := filepath.Join(t.TempDir(), "clientgo.test")
 	run(t, "go", "test", "-c", "-o", program, "-overlay="+overlay(t, sources), "./clientgo")
@@ -75,7 +75,7 @@ func overlay(t *testing.T, sources map[string][]byte) string {
 	dir := t.TempDir()
 	here, err := os.Getwd()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the working directory: %v", err)
 	}
 	replace := map[string]string{
 		filepath.Join(here, "..", "..", "informer", "clientgo", "inside.go"): filepath.Join(here, "testdata", "inside.go"),
@@ -83,16 +83,16 @@ func overlay(t *testing.T, sources map[string][]byte) string {
 	for name, source := range sources {
 		replace[filepath.Join(here, "clientgo", name)] = filepath.Join(dir, name)
 		if err := os.WriteFile(filepath.Join(dir, name), source, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	file := filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return file
 }
@@ -103,7 +103,7 @@ func listedInGuide(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(guide)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	listed := map[string]string{}
 	for _, m := range row.FindAllSubmatch(text, -1) {

@@ -19,7 +19,7 @@ func TestControllerRuntimeSuites(t *testing.T) {
 	t.Parallel()
 	gapless, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	plain := module(t, controllerRuntime)
 	changed, modfile := withReplacement(t, plain)
@@ -76,7 +76,7 @@ func withScripts(t *testing.T, from string) string {
 	t.Helper()
 	dir, data := t.TempDir(), filepath.Join("pkg", "internal", "testing", "controlplane", "testdata")
 	if err := os.CopyFS(filepath.Join(dir, data), os.DirFS(filepath.Join(from, data))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("copy the directory: %v", err)
 	}
 	scripts, err := filepath.Glob(filepath.Join(dir, data, "*.sh"))
 	if err != nil || len(scripts) == 0 {
@@ -84,7 +84,7 @@ func withScripts(t *testing.T, from string) string {
 	}
 	for _, script := range scripts {
 		if err := os.Chmod(script, 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("change the mode of a file: %v", err)
 		}
 	}
 	return dir
@@ -111,13 +111,13 @@ func installed(t testing.TB, store, version string) (assets string) {
 	t.Helper()
 	gapless, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), gapless, "envtest", "install", "--dir="+store, "--as="+version, "--print=path")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("output cmd: %v", err)
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -128,7 +128,7 @@ func withReplacement(t *testing.T, from string) (dir, modfile string) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("copy the directory: %v", err)
 	}
 	edit(t, filepath.Join(dir, "pkg", "cache", "internal", "informers.go"),
 		"newInformer := cache.NewSharedIndexInformer", "newInformer := standin.New",
@@ -138,10 +138,10 @@ func withReplacement(t *testing.T, from string) (dir, modfile string) {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		if err := os.WriteFile(filepath.Join(beside, name), text, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	modfile = filepath.Join(beside, "go.mod")
@@ -154,7 +154,7 @@ func edit(t *testing.T, file string, oldNew ...string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	for i := 0; i < len(oldNew); i += 2 {
 		if n := strings.Count(string(text), oldNew[i]); n != 1 {
@@ -162,6 +162,6 @@ func edit(t *testing.T, file string, oldNew ...string) {
 		}
 	}
 	if err := os.WriteFile(file, []byte(strings.NewReplacer(oldNew...).Replace(string(text))), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }

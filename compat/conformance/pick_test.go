@@ -39,7 +39,7 @@ func TestMain(m *testing.M) { m.Run() }
 `
 	got, tests, err := informerTests(map[string][]byte{"a_test.go": []byte(source)}, map[string]bool{"inside": true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("informer tests: %v", err)
 	}
 	if diff := cmp.Diff([]string{"TestShared"}, tests); diff != "" {
 		t.Errorf("picked (-want +got):\n%s", diff)
@@ -67,7 +67,7 @@ func TestFailureListsRoundTrip(t *testing.T) {
 	}
 	got, err := readFailures(writeFailures("# What fails.\n", listed))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read failures: %v", err)
 	}
 	if diff := cmp.Diff(listed, got); diff != "" {
 		t.Errorf("-written +read:\n%s", diff)

@@ -22,11 +22,11 @@ func programs(t *testing.T) string {
 	t.Helper()
 	bin, tools := t.TempDir(), harness.CacheDir(t, "envtest")
 	if _, err := harness.Build(t.Context(), bin, harness.Root(), "cmd/gapless"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	harness.Must(t, ".", []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", "tool")
 	if err := os.Symlink(filepath.Join(tools, "setup-envtest"), filepath.Join(bin, "setup-envtest")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a link: %v", err)
 	}
 	return bin
 }
@@ -49,21 +49,21 @@ func works(t *testing.T, e *envtest.Environment) {
 	t.Helper()
 	admin, err := e.Start()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	defer func() {
 		if err := e.Stop(); err != nil {
-			t.Error(err)
+			t.Errorf("stop: %v", err)
 		}
 	}()
 	maps := kubernetes.NewForConfigOrDie(admin).CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
 		metav1.CreateOptions{}); err != nil {
-		t.Error(err)
+		t.Errorf("create a config map: %v", err)
 	}
 	user, err := e.AddUser(envtest.User{Name: "nobody"}, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("add user: %v", err)
 	}
 	others := kubernetes.NewForConfigOrDie(user.Config()).CoreV1().ConfigMaps("default")
 	if _, err := others.Get(t.Context(), "a", metav1.GetOptions{}); err == nil ||
@@ -117,7 +117,7 @@ func TestCommandsOfTheEnvtestPageWork(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs", "envtest.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	script, shown := harness.Commands(string(page), nil)
 	if shown < 4 {

@@ -23,11 +23,11 @@ func BenchmarkEnvironment(b *testing.B) {
 		e := envtest.Environment{BinaryAssetsDirectory: dir}
 		begin := time.Now()
 		if _, err := e.Start(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("start: %v", err)
 		}
 		started := time.Now()
 		if err := e.Stop(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("stop: %v", err)
 		}
 		starts, stops = append(starts, started.Sub(begin)), append(stops, time.Since(started))
 	}

@@ -101,7 +101,7 @@ func (s *suite) judge(t *testing.T, run func(names []string) map[string]string) 
 			"# What fails in suite %s of controller-runtime, and why. `go test -run Suites -update`\n# removes what passes, "+
 				"and adds what fails as %q until the reason is added.\n", s.name, strings.TrimSpace(unexplained))
 		if err := os.WriteFile(file, []byte(writeFailures(head, listed)), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	for name, reason := range listed {

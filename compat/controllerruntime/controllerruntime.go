@@ -1,4 +1,4 @@
 // Package controllerruntime runs managers of controller-runtime 0.25 against the server. It
-// has two nouns: the manager under test, with the informers of this module under its cache,
-// and the operator of shops, a custom resource with two versions and webhooks.
+// has the manager under test, with the informers of this module under its cache, and the
+// operator of shops, a custom resource with two versions and webhooks.
 package controllerruntime

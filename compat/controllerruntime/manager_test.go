@@ -34,11 +34,11 @@ func TestReconcilerSeesServerStateUnderFailures(t *testing.T) {
 	p := harness.NewProxy(t, s)
 	direct, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web, err := rest.HTTPClientFor(direct)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	counter := &harness.Counter{Path: "/configmaps"}
@@ -54,11 +54,11 @@ func TestReconcilerSeesServerStateUnderFailures(t *testing.T) {
 		},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a manager: %v", err)
 	}
 	r := &reconciler{client: m.GetClient(), state: map[string]string{}}
 	if err := ctrl.NewControllerManagedBy(m).For(&corev1.ConfigMap{}).Complete(r); err != nil {
-		t.Fatal(err)
+		t.Fatalf("complete for: %v", err)
 	}
 	inf := underTest(t, m, r)
 	inf.Counter = counter
@@ -78,7 +78,7 @@ func underTest(t *testing.T, m ctrl.Manager, r *reconciler) *harness.Informer {
 	w := harness.NewWitness()
 	i, err := m.GetCache().GetInformer(t.Context(), &corev1.ConfigMap{}, cache.BlockUntilSynced(false))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get informer: %v", err)
 	}
 	if _, err := i.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) { w.Added(version(o)) },
@@ -89,7 +89,7 @@ func underTest(t *testing.T, m ctrl.Manager, r *reconciler) *harness.Informer {
 		},
 		DeleteFunc: func(o any) { w.Deleted(version(o)) },
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add a handler: %v", err)
 	}
 	return &harness.Informer{
 		Name: "controller-runtime 0.25", Witness: w,

@@ -61,7 +61,7 @@ func TestOperatorWithTwoVersions(t *testing.T) {
 	u := &user{T: t, url: s.URL, web: harness.Administrator(t, s).Client(t)}
 	scheme, err := shopScheme()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("shop scheme: %v", err)
 	}
 	var reviews atomic.Int64
 	handler := conversion.NewWebhookHandler(scheme, conversion.NewRegistry())
@@ -154,14 +154,14 @@ func (u *user) withoutV1(object string) string {
 	u.Helper()
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON([]byte(object)); err != nil {
-		u.Fatal(err)
+		u.Fatalf("decode JSON: %v", err)
 	}
 	o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.APIVersion == "example.org/v1"
 	}))
 	text, err := o.MarshalJSON()
 	if err != nil {
-		u.Fatal(err)
+		u.Fatalf("encode as JSON: %v", err)
 	}
 	return string(text)
 }
@@ -171,7 +171,7 @@ func (u *user) operate(s *harness.Server, p *harness.Proxy, scheme *runtime.Sche
 	u.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
-		u.Fatal(err)
+		u.Fatalf("read the kubeconfig: %v", err)
 	}
 	cfg.Host = p.URL()
 	writes = &atomic.Int64{}
@@ -180,12 +180,12 @@ func (u *user) operate(s *harness.Server, p *harness.Proxy, scheme *runtime.Sche
 	})
 	m, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
-		u.Fatal(err)
+		u.Fatalf("make a manager: %v", err)
 	}
 	if err := ctrl.NewControllerManagedBy(m).For(&shopV2{}).Owns(&corev1.ConfigMap{}).Complete(&shops{
 		client: m.GetClient(),
 	}); err != nil {
-		u.Fatal(err)
+		u.Fatalf("complete owns: %v", err)
 	}
 	ctx, stop := context.WithCancel(u.Context())
 	ended := make(chan error, 1)
@@ -230,7 +230,7 @@ func (u *user) managers(path string, want ...string) {
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal([]byte(u.do(http.MethodGet, path, "", http.StatusOK)), &o); err != nil {
-		u.Fatal(err)
+		u.Fatalf("decode JSON: %v", err)
 	}
 	var got []string
 	for _, m := range o.Metadata.ManagedFields {
@@ -254,7 +254,7 @@ func (u *user) send(method, path, body string) (code int, answer string) {
 	u.Helper()
 	req, err := http.NewRequestWithContext(u.Context(), method, u.url+path, bytes.NewReader([]byte(body)))
 	if err != nil {
-		u.Fatal(err)
+		u.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if method == http.MethodPatch {
@@ -262,12 +262,12 @@ func (u *user) send(method, path, body string) (code int, answer string) {
 	}
 	resp, err := u.web.Do(req)
 	if err != nil {
-		u.Fatal(err)
+		u.Fatalf("do web: %v", err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		u.Fatal(err)
+		u.Fatalf("read to the end: %v", err)
 	}
 	return resp.StatusCode, string(text)
 }

@@ -57,7 +57,7 @@ func TestOperatorWithWebhooks(t *testing.T) {
 
 	corner := of("corner", "")
 	if err := c.Create(t.Context(), corner); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	harness.Eventually(t, "the operator sees the default", func() bool {
 		var child corev1.ConfigMap
@@ -83,7 +83,7 @@ func TestOperatorWithWebhooks(t *testing.T) {
 	dairy := of("dairy", "milk")
 	dairy.Annotations = map[string]string{"keep": "it"}
 	if err := c.Create(t.Context(), dairy); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	warnings.mu.Lock()
 	if !strings.Contains(strings.Join(warnings.all, "\n"), "milk turns sour") {
@@ -106,18 +106,18 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 	t.Helper()
 	scheme, err := shopScheme()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("shop scheme: %v", err)
 	}
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := json.Unmarshal(fmt.Appendf(nil,
 		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"shops.example.org"},
 		"spec":{"group":"example.org","scope":"Namespaced","names":{"plural":"shops","singular":"shop","kind":"Shop","listKind":"ShopList"},"versions":%s}}`,
 		shopVersions("v1", "v1", "v2")), &definition); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", harness.Start(t).Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	warnings = &heard{}
 	cfg.WarningHandlerWithContext = warnings
@@ -127,11 +127,11 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{"testdata"}},
 	}
 	if _, err := env.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start env: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {
-			t.Error(err)
+			t.Errorf("stop env: %v", err)
 		}
 	})
 	hooks := env.WebhookInstallOptions
@@ -142,14 +142,14 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 		}),
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a manager: %v", err)
 	}
 	if err := serveShopWebhooks(m); err != nil {
-		t.Fatal(err)
+		t.Fatalf("serve shop webhooks: %v", err)
 	}
 	if err := ctrl.NewControllerManagedBy(m).Named("shops-with-webhooks").For(&shopV2{}).Owns(&corev1.ConfigMap{}).Complete(
 		&shops{client: m.GetClient()}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("complete owns: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -166,7 +166,7 @@ func kubebuilderProject(t *testing.T) (c client.Client, warnings *heard, stop fu
 	})
 	c, err = client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return c, warnings, stop
 }

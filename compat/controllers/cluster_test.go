@@ -19,14 +19,14 @@ func build(t *testing.T) string {
 	t.Helper()
 	bin, tools := t.TempDir(), harness.CacheDir(t, "controllers")
 	if _, err := harness.Build(t.Context(), bin, harness.Root(), "cmd/gapless"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	for dir, pkg := range map[string]string{".": "tool", filepath.Join(harness.Root(), "compat/kubectl"): "."} {
 		harness.Must(t, dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", pkg)
 	}
 	for _, name := range []string{"kube-controller-manager", "kube-scheduler", "kwok", "kwokctl", "kubectl"} {
 		if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a link: %v", err)
 		}
 	}
 	return bin
@@ -37,11 +37,11 @@ func stages(t *testing.T) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-json", "sigs.k8s.io/kwok").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the command: %v", err)
 	}
 	var module struct{ Dir string }
 	if err := json.Unmarshal(out, &module); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	var files []string
 	for _, kind := range []string{"node", "pod"} {

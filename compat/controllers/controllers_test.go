@@ -129,7 +129,7 @@ func (c *cluster) budgetsBlockEvictions(t *testing.T, kubectl func(string) strin
 	file := filepath.Join(t.TempDir(), "eviction.json")
 	if err := os.WriteFile(file, fmt.Appendf(nil, `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q}}`, pod),
 		0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	evict := "create --raw=/api/v1/namespaces/budget/pods/" + pod + "/eviction --filename=" + file
 	if out := c.refused(t, evict); !strings.Contains(out, "Cannot evict pod as it would violate the pod's disruption budget.") {

@@ -23,7 +23,7 @@ func TestCommandsOfThePageWork(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(filepath.Join(harness.Root(), page))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	commands := harness.Section(string(raw), section)
 	off := strings.ReplaceAll(commands, "\noff=$off,", ",") // it is made in two lines
@@ -38,14 +38,14 @@ func TestCommandsOfThePageWork(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(harness.Root(), "compat"), filepath.Join(dir, "compat")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a link: %v", err)
 	}
 	// They are built already: the install commands only check that the names are right.
 	shim := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n*' install '*|'install '*) ln -sfn %s \"$GOBIN\" ;;\n"+
 		"*) exec %s \"$@\" ;;\nesac\n", programs, realGo(t))
 	shims := t.TempDir()
 	if err := os.WriteFile(filepath.Join(shims, "go"), []byte(shim), 0o755); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", text)
 	cmd.Dir = dir
@@ -61,7 +61,7 @@ func realGo(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("go")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("look for a program: %v", err)
 	}
 	return path
 }
@@ -71,7 +71,7 @@ func moduleCache(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the command: %v", err)
 	}
 	return strings.TrimSpace(string(out))
 }

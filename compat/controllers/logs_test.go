@@ -25,7 +25,7 @@ func readErrors(t *testing.T) []listedError {
 	t.Helper()
 	raw, err := os.ReadFile(listFile)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	var all []listedError
 	reason := ""

@@ -51,17 +51,17 @@ func (u *under) do(method, path, body string) (int, string) {
 	u.t.Helper()
 	req, err := http.NewRequestWithContext(u.t.Context(), method, u.URL+path, bytes.NewReader([]byte(body)))
 	if err != nil {
-		u.t.Fatal(err)
+		u.t.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := u.web.Do(req)
 	if err != nil {
-		u.t.Fatal(err)
+		u.t.Fatalf("do web: %v", err)
 	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
-		u.t.Fatal(err)
+		u.t.Fatalf("read to the end: %v", err)
 	}
 	return resp.StatusCode, string(answer)
 }

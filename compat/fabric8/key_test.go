@@ -20,7 +20,7 @@ func TestFabric8Of2019NeedsNoBouncyCastleForAnRSAKey(t *testing.T) {
 	}
 	for _, jar := range removed {
 		if err := os.Remove(jar); err != nil {
-			t.Fatal(err)
+			t.Fatalf("remove a file: %v", err)
 		}
 	}
 	u := serve(t, "--client-key-algorithm", "rsa")

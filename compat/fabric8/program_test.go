@@ -56,11 +56,11 @@ func sec1(t *testing.T, key []byte) []byte {
 	}
 	private, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse pkcs8private key: %v", err)
 	}
 	der, err := x509.MarshalECPrivateKey(private.(*ecdsa.PrivateKey))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal EC private key: %v", err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }

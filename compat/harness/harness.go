@@ -2,15 +2,14 @@
 // depends on the standard library only, so that clients of any version can be tested
 // with it.
 //
-// It has ten nouns. A [Server] is the built program in a process of its own. A [Cluster]
-// is upstream's kube-apiserver over etcd. A [Relay] is the program in front of either;
-// [Sides] are the ways with it and without it. A
-// [Proxy] is between one of them and a client, and breaks connections. A [Counter] counts
-// the LISTs and WATCHes that a client sends. A [Witness] records what a handler
-// sees, and checks it. An [Informer] is a client under test, which [UnderFailures]
-// runs through cut connections, expired history and restarts. A [Foreign] is a program
-// in another language whose watches are such clients. An [Operator] is one that writes:
-// it applies what its objects need, and cleans up after them.
+// A [Server] is the built program in a process of its own. A [Cluster] is upstream's
+// kube-apiserver over etcd. A [Relay] is the program in front of either; [Sides] are the ways
+// with it and without it. A [Proxy] is between one of them and a client, and breaks
+// connections. A [Counter] counts the LISTs and WATCHes that a client sends. A [Witness]
+// records what a handler sees, and checks it. An [Informer] is a client under test, which
+// [UnderFailures] runs through cut connections, expired history and restarts. A [Foreign] is a
+// program in another language whose watches are such clients. An [Operator] is one that
+// writes: it applies what its objects need, and cleans up after them.
 //
 // failures.go has the scenario of real clients, clients.go those in other languages,
 // restored.go what happens behind a restored upstream, goaway.go behind one that sends clients

@@ -1,5 +1,4 @@
-// Package helm runs Helm 3 and Helm 4 against the server, each the real program, with
-// charts of testdata/charts. It has one noun: the program under test, which is built from
-// its module. Both come from one module, so that the packages of Kubernetes that they share
-// are compiled once.
+// Package helm runs Helm 3 and Helm 4 against the server, each the real program, with charts
+// of testdata/charts. The program under test is built from its module. Both come from one
+// module, so that the packages of Kubernetes that they share are compiled once.
 package helm

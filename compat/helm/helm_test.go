@@ -16,7 +16,7 @@ func programs(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
 	if _, err := harness.Build(t.Context(), bin, harness.Root(), "cmd/gapless"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	for _, version := range []string{"3", "4"} {
 		out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", filepath.Join(bin, "helm"+version),

@@ -17,11 +17,11 @@ func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	p := harness.NewProxy(t, s)
 	direct, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web, err := rest.HTTPClientFor(direct)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	harness.UnderFailures(t, s, p, web, configMaps(t, direct, p))

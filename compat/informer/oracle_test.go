@@ -51,7 +51,7 @@ func startReference(t *testing.T) *reference {
 	t.Helper()
 	program, err := harness.Build(t.Context(), t.TempDir(), filepath.Join(harness.Root(), "conformance", "oracle"), "cmd/oracle")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	r := &reference{program: program, dir: t.TempDir(), media: map[string]int{}}
 	r.back = r.start(t)
@@ -73,14 +73,14 @@ func (r *reference) start(t *testing.T) *backend {
 	b.cmd.Stderr = os.Stderr
 	in, err := b.cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdin pipe: %v", err)
 	}
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdout pipe: %v", err)
 	}
 	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	b.stdin = in
 	line, err := bufio.NewReader(out).ReadBytes('\n')
@@ -88,7 +88,7 @@ func (r *reference) start(t *testing.T) *backend {
 		t.Fatalf("the reference server said %q, %v", line, err)
 	}
 	if err := json.Unmarshal(line, b); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(b.CA)) {
@@ -96,7 +96,7 @@ func (r *reference) start(t *testing.T) *backend {
 	}
 	b.transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
 	if b.target, err = url.Parse(b.URL); err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse an address: %v", err)
 	}
 	return b
 }
@@ -105,7 +105,7 @@ func (b *backend) stop(t *testing.T) {
 	t.Helper()
 	b.transport.CloseIdleConnections()
 	if err := b.stdin.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close stdin: %v", err)
 	}
 	if err := b.cmd.Wait(); err != nil {
 		t.Errorf("the reference server: %v", err)
@@ -195,7 +195,7 @@ func (r *reference) try(t *testing.T, method, path, body string) (code int, answ
 	r.mu.Unlock()
 	req, err := http.NewRequestWithContext(t.Context(), method, b.URL+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+b.Token)
 	req.Header.Set("Content-Type", "application/json")
@@ -204,11 +204,11 @@ func (r *reference) try(t *testing.T, method, path, body string) (code int, answ
 	}
 	resp, err := b.transport.RoundTrip(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("round trip: %v", err)
 	}
 	defer resp.Body.Close()
 	if answer, err = io.ReadAll(resp.Body); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read to the end: %v", err)
 	}
 	return resp.StatusCode, answer
 }

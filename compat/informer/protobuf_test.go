@@ -69,7 +69,7 @@ func run[T informer.Object](t *testing.T, i *informer.Informer[T]) *informer.Inf
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	harness.Eventually(t, "the informer is synced", func() bool { return i.ResourceVersion() != "" })
@@ -137,7 +137,7 @@ func TestUpstreamProtobufIsDecoded(t *testing.T) {
 				return is && len(d.Status.Conditions) >= 2 && len(d.Status.StoredVersions) == 1
 			})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("until text: %v", err)
 		}
 	}
 	t.Run("changes", func(t *testing.T) {
@@ -184,7 +184,7 @@ func bookmarksAndErrors(t *testing.T, r *reference) {
 	t.Helper()
 	c, err := client.New(&rest.Config{Host: r.front.URL})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	t.Cleanup(c.CloseIdle)
 	c = c.As(client.Form{Protobuf: true})
@@ -192,14 +192,14 @@ func bookmarksAndErrors(t *testing.T, r *reference) {
 	none := func([]byte) error { return nil }
 	meta, err := c.List(t.Context(), of, metav1.ListOptions{}, none)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	seconds := int64(6) // a bookmark comes 2 s before the end
 	w, err := c.Watch(t.Context(), of, metav1.ListOptions{
 		ResourceVersion: meta.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer w.Close()
 	// A bookmark comes only if there is something new that the watch is not of, and the
@@ -207,7 +207,7 @@ func bookmarksAndErrors(t *testing.T, r *reference) {
 	r.send(t, http.MethodPost, "/apis/t.example.com/v1/namespaces/default/plums",
 		`{"apiVersion":"t.example.com/v1","kind":"Plum","metadata":{"name":"a"}}`)
 	if _, err := c.List(t.Context(), of, metav1.ListOptions{}, none); err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	bookmarks := 0
 	for {
@@ -216,7 +216,7 @@ func bookmarksAndErrors(t *testing.T, r *reference) {
 			break
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 		if m, err := f.Meta(); f.Type == kube.Bookmark && err == nil && m.ResourceVersion != "" {
 			bookmarks++

@@ -14,7 +14,7 @@ func TestInformerBehindARelayKeepsServerState(t *testing.T) {
 	b := harness.StartRelayed(t)
 	relayed, err := clientcmd.BuildConfigFromFlags("", b.Relay.Kubeconfig(t, b.Server.Kubeconfig, b.Clients.URL()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	inf := configMaps(t, relayed, b.Clients)
 	inf.MaxLists = 0

@@ -36,7 +36,7 @@ func restored(t *testing.T, back string) {
 	r.back.stop(t)
 	if back != "empty" {
 		if err := os.CopyFS(copied, os.DirFS(data)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("copy the directory: %v", err)
 		}
 	}
 	r.swap(r.start(t))
@@ -55,11 +55,11 @@ func restored(t *testing.T, back string) {
 	r.disconnect(func() {
 		r.back.stop(t)
 		if err := os.RemoveAll(data); err != nil {
-			t.Fatal(err)
+			t.Fatalf("remove a directory: %v", err)
 		}
 		if back != "empty" {
 			if err := os.Rename(copied, data); err != nil {
-				t.Fatal(err)
+				t.Fatalf("rename a file: %v", err)
 			}
 		}
 		r.swap(r.start(t))
@@ -96,16 +96,16 @@ func (r *reference) state(t *testing.T) map[string]string {
 		Host: b.URL, BearerToken: b.Token, TLSClientConfig: rest.TLSClientConfig{CAData: []byte(b.CA)},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	defer c.CloseIdle()
 	body, err := c.Get(context.WithoutCancel(t.Context()), definitionsPath, "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get: %v", err)
 	}
 	var list apiextensionsv1.CustomResourceDefinitionList
 	if err := json.Unmarshal(body, &list); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	all := map[string]string{}
 	for _, d := range list.Items {

@@ -27,19 +27,19 @@ func TestCommandsInDocsWork(t *testing.T) {
 		".": filepath.Join(harness.Root(), "compat/kubectl"),
 	} {
 		if _, err := harness.Build(t.Context(), bin, module, pkg); err != nil {
-			t.Fatal(err)
+			t.Fatalf("build: %v", err)
 		}
 	}
 	// "go run ./cmd/gapless" is the program that was built from it.
 	shim := "#!/bin/sh\ntest \"$1\" = run || exit 2\nprogram=$(basename \"$2\")\nshift 2\nexec \"$program\" \"$@\"\n"
 	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(shim), 0o755); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for page, least := range map[string]int{"README.md": 10, "examples/README.md": 14, "docs/encryption.md": 18} {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(harness.Root(), page))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read a file: %v", err)
 			}
 			s := openShell(t, bin)
 			ran := 0
@@ -105,7 +105,7 @@ func openShell(t *testing.T, bin string) *shell {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(harness.Root(), "examples"), filepath.Join(dir, "examples")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a link: %v", err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash")
 	cmd.Dir = dir
@@ -113,15 +113,15 @@ func openShell(t *testing.T, bin string) *shell {
 		"GAPLESS_LISTEN=127.0.0.1:0", "NO_COLOR=1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdin pipe: %v", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdout pipe: %v", err)
 	}
 	cmd.Stderr = cmd.Stdout
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	s := &shell{t: t, dir: dir, in: in, lines: make(chan string)}
 	go func() { // ends with the shell's output, which the cleanup reads to its end
@@ -145,7 +145,7 @@ func (s *shell) run(line string) (out, code string) {
 	s.n++
 	mark := fmt.Sprintf("== end of %d: ", s.n)
 	if _, err := fmt.Fprintf(s.in, "%s\necho; echo \"%s$?\"\n", line, mark); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("print: %v", err)
 	}
 	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
@@ -216,7 +216,7 @@ func (s *shell) console(block string) {
 	if strings.HasSuffix(line, "serve") {
 		raw, err := os.ReadFile(s.begin(line, ""))
 		if err != nil {
-			s.t.Fatal(err)
+			s.t.Fatalf("read a file: %v", err)
 		}
 		out = string(raw)
 	} else {

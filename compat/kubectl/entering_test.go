@@ -164,14 +164,14 @@ func (v visitor) starts(t *testing.T, line string) (in io.WriteCloser, out *bufi
 	cmd.Stderr = &errs
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdin pipe: %v", err)
 	}
 	read, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdout pipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	stop = sync.OnceValue(func() string {
 		_ = cmd.Process.Kill() // it may have ended
@@ -208,7 +208,7 @@ func (v visitor) enters(t *testing.T, k *kubelet) {
 	in, out, stop := v.starts(t, "exec -i web -- upper")
 	for _, word := range []string{"one", "two"} { // no answer waits for what comes later
 		if _, err := io.WriteString(in, word+"\n"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write: %v", err)
 		}
 		expect(t, "exec -i", out, strings.ToUpper(word)+"\n")
 	}
@@ -231,7 +231,7 @@ func (v visitor) enters(t *testing.T, k *kubelet) {
 	_, out, stop = v.starts(t, forward)
 	says, err := out.ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a line: %v", err)
 	}
 	address, _, found := strings.Cut(strings.TrimPrefix(says, "Forwarding from "), " ->")
 	if !found {
@@ -241,11 +241,11 @@ func (v visitor) enters(t *testing.T, k *kubelet) {
 		var d net.Dialer
 		conn, err := d.DialContext(t.Context(), "tcp", address)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("connect: %v", err)
 		}
 		t.Cleanup(func() { _ = conn.Close() }) // it was read
 		if _, err := io.WriteString(conn, "to the port\n"); err != nil {
-			t.Error(err)
+			t.Errorf("write: %v", err)
 		}
 		expect(t, "port-forward", bufio.NewReader(conn), "TO THE PORT\n")
 	}
@@ -262,7 +262,7 @@ func startPod(t *testing.T, by visitor) *kubelet {
 	t.Cleanup(node.Close)
 	at, err := url.Parse(node.URL)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse an address: %v", err)
 	}
 	for _, c := range []struct{ line, input string }{
 		{"create -f -", `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`},
@@ -293,15 +293,15 @@ func withToken(t *testing.T, by visitor, kubeconfig string) string {
 	t.Helper()
 	token, err := by.command(t.Context(), "create", "token", "visitor").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the command: %v", err)
 	}
 	text, err := os.ReadFile(kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	by.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(by.kubeconfig, text, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for _, line := range []string{
 		"config set-credentials visitor --token=" + strings.TrimSpace(string(token)),

@@ -1,4 +1,5 @@
-// Command kubectl is the real kubectl, built from its own module for the script test beside it. One noun: the command.
+// Command kubectl is the real kubectl, built from its own module for the script test beside
+// it.
 package main
 
 import (

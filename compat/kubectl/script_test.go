@@ -25,11 +25,11 @@ func build(t *testing.T, kubectl string) string {
 	bin := t.TempDir()
 	program, err := harness.Build(t.Context(), bin, filepath.Join(harness.Root(), kubectl), ".")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	if filepath.Base(program) != "kubectl" {
 		if err := os.Rename(program, filepath.Join(bin, "kubectl")); err != nil {
-			t.Fatal(err)
+			t.Fatalf("rename a file: %v", err)
 		}
 	}
 	return bin
@@ -40,7 +40,7 @@ func server(t *testing.T) string {
 	t.Helper()
 	program, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	return program
 }

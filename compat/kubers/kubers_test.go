@@ -17,11 +17,11 @@ func build(t *testing.T, folder, features string) string {
 	harness.Must(t, folder, nil, "cargo", "build", "--quiet", "--target-dir", target, "--features", features)
 	built, err := os.ReadFile(filepath.Join(target, "debug", "watching"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	program := filepath.Join(t.TempDir(), "watching")
 	if err := os.WriteFile(program, built, 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return program
 }

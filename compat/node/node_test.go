@@ -26,15 +26,15 @@ func program(t *testing.T, name string) []string {
 	}
 	dir := filepath.Join(harness.CacheDir(t, "node"), release+"-"+engine)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	script := filepath.Join(dir, name)
 	if err := os.WriteFile(script, text, 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	engineAt := filepath.Join(dir, "node_modules", binary, "bin", "node")
 	check := exec.CommandContext(t.Context(), engineAt, "--input-type=module", "--eval", "import '@kubernetes/client-node'")

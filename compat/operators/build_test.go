@@ -39,14 +39,14 @@ func build(t *testing.T, sets ...set) (bin string) {
 	t.Helper()
 	bin, tools := t.TempDir(), harness.CacheDir(t, "operators")
 	if _, err := harness.Build(t.Context(), bin, harness.Root(), "cmd/gapless"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	for _, s := range sets {
 		harness.Must(t, s.dir, []string{"GOBIN=" + tools, "GOWORK=auto"},
 			append([]string{"go", "install", "-ldflags=-s -w"}, s.packages...)...)
 		for _, name := range s.programs {
 			if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a link: %v", err)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (c *cluster) installCertManager(t *testing.T) {
 		"--dynamic-serving-dns-names=cert-manager-webhook.cert-manager.svc")
 	port, err := strconv.ParseInt(free, 10, 32)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a number: %v", err)
 	}
 	c.endpoint(t, namespace, "cert-manager-webhook", int32(port))
 }
@@ -135,7 +135,7 @@ func (c *cluster) validating(t *testing.T, name string) *admissionregistrationv1
 	t.Helper()
 	o, err := c.typed.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get validating webhook configurations: %v", err)
 	}
 	return o
 }
@@ -144,7 +144,7 @@ func (c *cluster) mutating(t *testing.T, name string) *admissionregistrationv1.M
 	t.Helper()
 	o, err := c.typed.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get mutating webhook configurations: %v", err)
 	}
 	return o
 }
@@ -155,7 +155,7 @@ func (c *cluster) requestsHaveTheirUser(t *testing.T) {
 	t.Helper()
 	all, err := c.objects.Resource(requests).Namespace("demo").List(t.Context(), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list namespace: %v", err)
 	}
 	if len(all.Items) != 2 {
 		t.Errorf("there are %d requests, want 2", len(all.Items))
@@ -174,11 +174,11 @@ func (c *cluster) accountsMayDoNoMore(t *testing.T) {
 	for account, may := range map[string]bool{"cert-manager": true, "cert-manager-webhook": false} {
 		config, err := clientcmd.BuildConfigFromFlags("", c.kubeconfig(t, namespace, account))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the kubeconfig: %v", err)
 		}
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a client: %v", err)
 		}
 		if _, err := client.CoreV1().Secrets("demo").Get(t.Context(), "web", metav1.GetOptions{}); may && err != nil ||
 			!may && !apierrors.IsForbidden(err) {
@@ -191,7 +191,7 @@ func (c *cluster) secret(t *testing.T, namespace, name string) *corev1.Secret {
 	t.Helper()
 	secret, err := c.typed.CoreV1().Secrets(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get secrets: %v", err)
 	}
 	return secret
 }
@@ -205,7 +205,7 @@ func verify(t *testing.T, certificate, authority []byte, name string) {
 	}
 	parsed, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the certificate: %v", err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(authority) {

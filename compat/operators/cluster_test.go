@@ -41,14 +41,14 @@ func startCluster(t *testing.T, bin string) *cluster {
 	c.server = harness.StartProgram(t, filepath.Join(bin, "gapless"), "--bootstrap=cluster")
 	var err error
 	if c.config, err = clientcmd.BuildConfigFromFlags("", c.server.Kubeconfig); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	c.config.QPS = -1 // no limit
 	if c.typed, err = kubernetes.NewForConfig(c.config); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	if c.objects, err = dynamic.NewForConfig(c.config); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	c.kinds = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.typed.Discovery()))
 	return c
@@ -70,7 +70,7 @@ func (c *cluster) kubeconfig(t *testing.T, namespace, account string) string {
 	file.AuthInfos[account] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*file, path); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write to file: %v", err)
 	}
 	return path
 }
@@ -96,7 +96,7 @@ func (c *cluster) endpoint(t *testing.T, namespace, service string, port int32) 
 		Ports:       []discoveryv1.EndpointPort{{Name: &https, Port: &port}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create endpoint slices: %v", err)
 	}
 }
 
@@ -155,7 +155,7 @@ func (c *cluster) ready(t *testing.T, resource schema.GroupVersionResource, name
 		}
 		conditions, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the list: %v", err)
 		}
 		for _, condition := range conditions {
 			if fields, is := condition.(map[string]any); is && fields["type"] == "Ready" && fields["status"] == "True" {

@@ -25,7 +25,7 @@ const (
 func commandsOfThePageWork(t *testing.T, bin string) {
 	raw, err := os.ReadFile(filepath.Join(harness.Root(), page))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	refused := func(prints string) bool { return strings.Contains(prints, "Required value") }
 	text, shown := harness.Commands(harness.Section(string(raw), section), refused)
@@ -34,14 +34,14 @@ func commandsOfThePageWork(t *testing.T, bin string) {
 	}
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(harness.Root(), "compat"), filepath.Join(dir, "compat")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a link: %v", err)
 	}
 	// They are built already: the install commands only make them the page's.
 	install := "#!/bin/sh\ncase \"$*\" in\n*' install '*|'install '*) ln -sfn %s \"$GOBIN\" ;;\n*) exec %s \"$@\" ;;\nesac\n"
 	shims := t.TempDir()
 	shim := fmt.Appendf(nil, install, bin, output1(t, "which", "go"))
 	if err := os.WriteFile(filepath.Join(shims, "go"), shim, 0o755); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	// It took 8 s with the programs built, and 90 s on a machine that did ten other things. The
 	// limit of `go test` would leave what it started.
@@ -62,7 +62,7 @@ func output1(t *testing.T, command ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the command: %v", err)
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return line
@@ -73,14 +73,14 @@ func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("split an address: %v", err)
 	}
 	return port
 }

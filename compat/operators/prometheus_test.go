@@ -93,7 +93,7 @@ func (c *cluster) createFiles(t *testing.T, pattern string) {
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		c.mustCreate(t, string(raw))
 	}
@@ -109,7 +109,7 @@ func readGuide(t *testing.T, dir string) *guide {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "Documentation/platform/webhook.md"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	g := &guide{}
 	for _, block := range regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllSubmatch(text, -1) {
@@ -148,7 +148,7 @@ func (c *cluster) startPrometheusOperator(t *testing.T) {
 	secret, dir := c.secret(t, "default", "admission-webhook-certs"), t.TempDir()
 	for _, name := range []string{"tls.crt", "tls.key"} {
 		if err := os.WriteFile(filepath.Join(dir, name), secret.Data[name], 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	var args []string
@@ -159,7 +159,7 @@ func (c *cluster) startPrometheusOperator(t *testing.T) {
 	port, err := strconv.ParseInt(webhook.said(t, regexp.MustCompile(`"starting secure server" address=127\.0\.0\.1:(\d+)`)), 10,
 		32)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a number: %v", err)
 	}
 	c.endpoint(t, "default", admission, int32(port))
 	c.start(t, "operator", "default", "prometheus-operator",
@@ -171,7 +171,7 @@ func (c *cluster) arguments(t *testing.T, deployment string) []string {
 	t.Helper()
 	o, err := c.typed.AppsV1().Deployments("default").Get(t.Context(), deployment, metav1.GetOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get deployments: %v", err)
 	}
 	return o.Spec.Template.Spec.Containers[0].Args
 }
@@ -183,11 +183,11 @@ func (c *cluster) authorityIsEverywhere(t *testing.T) {
 	harness.Eventually(t, "the configurations and the definition have the authority", func() bool {
 		definition, err := json.Marshal(c.get(t, definitions, "", routings))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		bundle, err := json.Marshal(want)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		return bytes.Equal(c.validating(t, "prometheus-operator-rulesvalidation").Webhooks[0].ClientConfig.CABundle, want) &&
 			bytes.Equal(c.validating(t, "prometheus-operator-alertmanager-config-validation").Webhooks[0].ClientConfig.CABundle,
@@ -216,7 +216,7 @@ func (c *cluster) webhooksHoldAtOnce(t *testing.T) {
 	good := c.get(t, prometheusRules, "demo", "good")
 	groups, _, err := unstructured.NestedSlice(good.Object, "spec", "groups")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the list: %v", err)
 	}
 	if raw, err := json.Marshal(groups); err != nil || !strings.Contains(string(raw), `"labels":{"severity":"3"}`) {
 		t.Errorf("the groups of the rule are %s, want a label that is a string (%v)", raw, err)

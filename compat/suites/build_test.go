@@ -40,11 +40,11 @@ func (o operator) source(t *testing.T) string {
 	var downloaded struct{ Dir string }
 	if err := json.Unmarshal(goCommand(t, t.TempDir(), "mod", "download", "-json", o.module+"@"+o.version),
 		&downloaded); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	unfinished, err := os.MkdirTemp(filepath.Dir(dir), "unfinished")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	err = filepath.WalkDir(downloaded.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -72,7 +72,7 @@ func (o operator) source(t *testing.T) string {
 		err = os.Rename(unfinished, dir)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 	return dir
 }

@@ -27,7 +27,7 @@ func readList(t *testing.T, side string) list {
 	t.Helper()
 	text, err := os.ReadFile(listFile(side))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	listed, reason := list{}, ""
 	for line := range strings.Lines(string(text)) {
@@ -71,7 +71,7 @@ func writeList(t *testing.T, side string, listed list) {
 		}
 	}
 	if err := os.WriteFile(listFile(side), []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 

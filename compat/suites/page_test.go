@@ -54,7 +54,7 @@ func (m *measured) write(t *testing.T) {
 		err = os.WriteFile(measuredFile, append(text, '\n'), 0o644)
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal indent: %v", err)
 	}
 }
 
@@ -75,7 +75,7 @@ func page(t *testing.T) (head, between, tail string) {
 	t.Helper()
 	text, err := os.ReadFile(pageFile)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	head, rest, begins := strings.Cut(string(text), pageBegin)
 	between, tail, ends := strings.Cut(rest, pageEnd)
@@ -89,7 +89,7 @@ func writePage(t *testing.T, m *measured) {
 	t.Helper()
 	head, _, tail := page(t)
 	if err := os.WriteFile(pageFile, []byte(head+pageBegin+tables(t, m)+pageEnd+tail), 0o644); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 

@@ -81,7 +81,7 @@ func runOnce(t *testing.T, program, dir string, on side) (v verdicts, took, serv
 	}
 	printed, err := os.Create(filepath.Join(work, "output"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a file: %v", err)
 	}
 	defer func() { _ = printed.Close() }() // it is read below
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -89,13 +89,13 @@ func runOnce(t *testing.T, program, dir string, on side) (v verdicts, took, serv
 	cmd.Stdout, cmd.Stderr = printed, printed // files: nothing has to be copied until it ends
 	begin := time.Now()
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	servers, ended := wait(cmd)
 	took = time.Since(begin)
 	text, err := os.ReadFile(printed.Name())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	return read(t, text, report, ended), took, servers
 }

@@ -39,13 +39,13 @@ func installGapless(t *testing.T) side {
 	data := t.TempDir()
 	gapless, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), gapless, "envtest", "install", "--dir="+storeIn(data), "--as="+as, "--print=path")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("output cmd: %v", err)
 	}
 	return side{name: "gapless", assets: strings.TrimSpace(string(out)), data: data}
 }
@@ -69,7 +69,7 @@ func installUpstream(t *testing.T) side {
 		t.Fatal(err)
 	}
 	if err := os.Link(etcd, kubectl); err != nil {
-		t.Fatal(err)
+		t.Fatalf("link: %v", err)
 	}
 	return side{name: "upstream", assets: assets, data: data}
 }

@@ -46,7 +46,7 @@ func TestSuitesFailAsListed(t *testing.T) {
 	}
 	chosen, err := regexp.Compile(*only)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("compile: %v", err)
 	}
 	var sides []side
 	for name, install := range map[string]func(*testing.T) side{"gapless": installGapless, "upstream": installUpstream} {
@@ -110,7 +110,7 @@ func measureStarts(t *testing.T, program string, on side) start {
 	t.Helper()
 	absolute, err := filepath.Abs(program)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("abs: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), absolute, "7")
 	cmd.Env = on.environment()

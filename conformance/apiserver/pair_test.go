@@ -56,7 +56,7 @@ func startProgram(t *testing.T, key string) *server {
 	if binary == "" {
 		var err error
 		if binary, err = harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("build: %v", err)
 		}
 	}
 	audit := filepath.Join(t.TempDir(), "audit.log")
@@ -66,12 +66,12 @@ func startProgram(t *testing.T, key string) *server {
 	program := harness.StartProgram(t, binary, flags...)
 	config, err := clientcmd.BuildConfigFromFlags("", program.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	config.CertData, config.KeyData, config.CertFile, config.KeyFile = nil, nil, "", "" // tokens say who calls
 	roots, err := rest.TLSConfigFor(config)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	return &server{target: play.Target{URL: program.URL, TLS: roots, Token: "root"}, audit: audit}
 }
@@ -124,7 +124,7 @@ func get(t *testing.T, to play.Target, path string) (int, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to.URL+path, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	code, body, err := send(to, req)
 	if err != nil {
@@ -154,7 +154,7 @@ func must(t *testing.T, to play.Target, method, path, body string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, to.URL+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	code, answer, err := send(to, req)

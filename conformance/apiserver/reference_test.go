@@ -48,7 +48,7 @@ func common(t *testing.T, key, audit string) []string {
 	file := func(name string) string {
 		path, err := filepath.Abs(filepath.Join("testdata", name))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("abs: %v", err)
 		}
 		return path
 	}
@@ -64,15 +64,15 @@ func newKey(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("generate a key: %v", err)
 	}
 	raw, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal EC private key: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "sa.key")
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return path
 }
@@ -85,7 +85,7 @@ func startReference(t *testing.T, key string) *reference {
 	harness.Must(t, "program", []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", "tool")
 	member, err := etcd.Start(t.Context(), etcd.Options{Dir: dir, NoSync: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := member.Stop(); err != nil {
@@ -109,7 +109,7 @@ func startReference(t *testing.T, key string) *reference {
 	cmd.Stdout, cmd.Stderr = &log, &log
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { // ends with the process
@@ -168,12 +168,12 @@ func freePort(t *testing.T) string {
 	var config net.ListenConfig
 	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen config: %v", err)
 	}
 	defer func() { _ = l.Close() }() // it listened
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("split an address: %v", err)
 	}
 	return port
 }

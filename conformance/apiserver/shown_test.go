@@ -39,7 +39,7 @@ func readable(t *testing.T, body []byte) []byte {
 		relative(said[1], issued)
 		raw, err := json.Marshal(map[string]any{"header": said[0], "claims": said[1]})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		return raw
 	})
@@ -89,7 +89,7 @@ func (s *server) recorded(t *testing.T, id string) (found [][]byte) {
 	harness.Eventually(t, "the audit log has the end of "+id, func() bool {
 		content, err := os.ReadFile(s.audit)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		found = nil
 		for line := range bytes.Lines(content) {
@@ -108,7 +108,7 @@ func (s *server) recorded(t *testing.T, id string) (found [][]byte) {
 			}
 			raw, err := json.Marshal(event)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("encode as JSON: %v", err)
 			}
 			found = append(found, raw)
 			status, _ := event["responseStatus"].(map[string]any)

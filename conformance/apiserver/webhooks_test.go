@@ -59,7 +59,7 @@ func (h *hook) webhooks(t *testing.T, kind, failurePolicy string, behaviours []s
 	all = append(all, down, foreign, one("marker", "/quiet/deny"))
 	raw, err := json.Marshal(all)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return string(raw)
 }

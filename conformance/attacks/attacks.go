@@ -1,10 +1,10 @@
 // Package attacks runs attacks against the built program, while it measures a
 // well-behaved client.
 //
-// It has four nouns. An [Attack] is what an attacker does, written in one small
-// file. An [Attacker] does it, in a process of its own, and counts the outcomes.
-// A [Bystander] is the well-behaved client. A [Report] has the costs: the
-// bystander's latencies, and the server's memory before, during and after the attack.
+// An [Attack] is what an attacker does, written in one small file. An [Attacker] does it, in a
+// process of its own, and counts the outcomes. A [Bystander] is the well-behaved client. A
+// [Report] has the costs: the bystander's latencies, and the server's memory before, during
+// and after the attack.
 package attacks
 
 import (

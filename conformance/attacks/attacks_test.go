@@ -52,7 +52,7 @@ func TestNoAttackHarmsAWellBehavedClient(t *testing.T) {
 			t.Parallel()
 			target, err := attacks.NewTarget(t.Context(), built, t.TempDir(), attack.Flags...)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a target: %v", err)
 			}
 			play(t, target, attack)
 		})
@@ -70,7 +70,7 @@ func TestNoAttackOnARelayHarmsAWellBehavedClient(t *testing.T) {
 			t.Parallel()
 			target, err := attacks.NewRelayTarget(t.Context(), built, t.TempDir(), attack.Flags...)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a relay target: %v", err)
 			}
 			play(t, target, attack)
 		})
@@ -82,12 +82,12 @@ func play(t *testing.T, target *attacks.Target, attack attacks.Attack) {
 	t.Helper()
 	defer func() {
 		if err := target.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close target: %v", err)
 		}
 	}()
 	r, err := target.Play(t.Context(), attack, attacks.Short)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("play target: %v", err)
 	}
 	t.Log(r)
 	if len(r.Failed) > 0 {

@@ -51,11 +51,11 @@ func TestEscalationIsUpstreams(t *testing.T) {
 			o.GetObjectKind().SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind))
 			raw, err := json.Marshal(o)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("encode as JSON: %v", err)
 			}
 			parsed, err := wire.ParseObject(raw, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parse the object: %v", err)
 			}
 			ours.Change(schema.GroupResource{Group: rbacv1.GroupName, Resource: plural}, parsed, false)
 		}
@@ -91,7 +91,7 @@ func TestEscalationIsUpstreams(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "r", Namespace: "n"}, Rules: wanted,
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("to unstructured: %v", err)
 		}
 		a := admission.NewAttributesRecord(&unstructured.Unstructured{Object: tree}, nil,
 			rbacv1.SchemeGroupVersion.WithKind("Role"), "n", "r",

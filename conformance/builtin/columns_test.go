@@ -76,7 +76,7 @@ func columnManifests(t *testing.T, now time.Time) map[string][][]byte {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		dated, err := atMoment(string(text), now)
 		if err != nil {
@@ -115,7 +115,7 @@ func (c *columnsRun) manifest(t *testing.T, body []byte) {
 	}
 	var tree map[string]any
 	if err := json.Unmarshal(body, &tree); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	for _, mutated := range Mutate(tree, Full, func(path string) bool { return path == "kind" || path == "apiVersion" }) {
 		stored, err := c.upstream.stored(c.resource, mutated.Body)
@@ -146,13 +146,13 @@ func (c *columnsRun) bookmark(t *testing.T) {
 	t.Helper()
 	theirs, err := c.upstream.bookmark(c.resource)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("bookmark upstream: %v", err)
 	}
 	ours, err := wire.ParseObject(
 		[]byte(`{"kind":"`+c.resource.Kind+`","apiVersion":"`+c.resource.APIVersion()+`","metadata":{"resourceVersion":"7"}}`),
 		c.resource.Fields)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the object: %v", err)
 	}
 	c.object(t, "a bookmark", theirs, ours)
 }
@@ -192,7 +192,7 @@ func (c *columnsRun) list(t *testing.T) {
 	}
 	gapless, err := gaplessList(c.resource, c.ours)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gapless list: %v", err)
 	}
 	c.note("the list", compareColumns(upstream, gapless))
 	c.rows("the list", compareRows(upstream, gapless))

@@ -133,7 +133,7 @@ func resourceLines(t *testing.T, list metav1.APIResourceList, without func(strin
 		}
 		text, err := json.Marshal(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		lines = append(lines, fmt.Sprintf("%s %s", name, text))
 	}
@@ -145,7 +145,7 @@ func readDiscovery(t *testing.T, file string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(upstreamModule(t), "api", "discovery", file))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		t.Fatalf("%s: %v", file, err)

@@ -119,7 +119,7 @@ func (s suite) random(t *testing.T, g *builtin.Gapless, to builtin.Target) {
 	t.Helper()
 	cases, err := s.upstream.Random(to, *seed, *objects)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("random upstream: %v", err)
 	}
 	kind := builtin.KindOf(to.Resource)
 	for _, c := range cases {

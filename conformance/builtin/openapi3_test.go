@@ -44,11 +44,11 @@ func upstreamVersion3(t *testing.T) map[string]definition {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		var doc definition
 		if err := json.Unmarshal(text, &doc); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		for name, def := range schemasOf(doc) {
 			withEnumerations(def, enumerations[name])
@@ -68,11 +68,11 @@ func generatedDefinitions(t *testing.T) map[string]definition {
 	}) {
 		text, err := json.Marshal(def.Schema)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		var tree definition
 		if err := json.Unmarshal(text, &tree); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		defs[name] = tree
 	}
@@ -288,18 +288,18 @@ func TestCommentsAreUpstreams(t *testing.T) {
 	}
 	text, err := json.MarshalIndent(all, "", " ")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal indent: %v", err)
 	}
 	want := string(text) + "\n"
 	if *update {
 		if err := os.WriteFile(commentsFile, []byte(want), 0o644); err != nil { //nolint:gosec // it is source
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 		return
 	}
 	got, err := os.ReadFile(commentsFile)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("%s is old, run go test -update: %s", commentsFile, diff)

@@ -27,7 +27,7 @@ func upstreamModule(t *testing.T) string {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the command: %v", err)
 	}
 	return strings.TrimSpace(string(dir))
 }
@@ -37,13 +37,13 @@ func upstreamSwagger(t *testing.T) (paths map[string]definition, definitions map
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(upstreamModule(t), "api/openapi-spec/swagger.json"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	var doc struct {
 		Paths, Definitions map[string]definition
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return doc.Paths, doc.Definitions
 }
@@ -53,11 +53,11 @@ func swagger(t *testing.T) (paths map[string]definition, definitions map[string]
 	t.Helper()
 	f, err := openapi.BuiltIn(openapi.JSON, builtin.Catalog().Resources())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("built in: %v", err)
 	}
 	for members, to := range map[string]*map[string]definition{string(f.Paths): &paths, string(f.Definitions): &definitions} {
 		if err := json.Unmarshal([]byte("{"+members+"}"), to); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 	}
 	return paths, definitions
@@ -83,13 +83,13 @@ func TestMarkersAreUpstreams(t *testing.T) {
 	want := strings.Join(lines, "\n") + "\n"
 	if *update {
 		if err := os.WriteFile(markersFile, []byte(want), 0o644); err != nil { //nolint:gosec // it is source
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 		return
 	}
 	got, err := os.ReadFile(markersFile)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("%s is old, run go test -update: %s", markersFile, diff)

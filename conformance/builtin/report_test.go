@@ -147,7 +147,7 @@ func documented(t *testing.T, figures string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	before, rest, found := strings.Cut(string(text), begin)
 	was, after, ended := strings.Cut(rest, end)
@@ -156,7 +156,7 @@ func documented(t *testing.T, figures string) {
 	}
 	if *update {
 		if err := os.WriteFile(page, []byte(before+begin+"\n"+figures+"\n"+end+after), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	} else if strings.TrimSpace(was) != strings.TrimSpace(figures) {
 		t.Errorf("the figures of %s are old: run go test -update", page)

@@ -59,7 +59,7 @@ func TestBootstrapRolesAreUpstreams(t *testing.T) {
 	for _, o := range bootstrapPolicy(t) {
 		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("to unstructured: %v", err)
 		}
 		u := unstructured.Unstructured{Object: tree}
 		unstructured.RemoveNestedField(tree, "metadata", "creationTimestamp")
@@ -72,18 +72,18 @@ func TestBootstrapRolesAreUpstreams(t *testing.T) {
 		}
 		line, err := json.Marshal(tree)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		want.Write(append(line, '\n'))
 	}
 	if *update {
 		if err := os.WriteFile(policyFile, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	got, err := os.ReadFile(policyFile)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if diff := cmp.Diff(byName(t, want.Bytes()), byName(t, got)); diff != "" {
 		t.Errorf("roles and bindings of a start (-upstream +ours), -update writes %s anew:\n%s", policyFile, diff)
@@ -99,7 +99,7 @@ func byName(t *testing.T, lines []byte) map[string]any {
 	for line := range bytes.Lines(lines) {
 		var u unstructured.Unstructured
 		if err := json.Unmarshal(line, &u.Object); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		all[u.GetKind()+" "+u.GetNamespace()+"/"+u.GetName()] = u.Object
 	}

@@ -59,7 +59,7 @@ func TestRulesAreUpstreams(t *testing.T) {
 		}
 		compact, err := registry.CompactRules(missing)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("compact rules: %v", err)
 		}
 		texts := sets.NewString()
 		for _, rule := range compact {

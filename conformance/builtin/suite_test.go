@@ -39,11 +39,11 @@ func TestKindsAgreeWithUpstream(t *testing.T) {
 	catalog := ours.Catalog()
 	manifests, err := builtin.Manifests("testdata/manifests", catalog.Resources())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("manifests: %v", err)
 	}
 	kept, err := builtin.Manifests("testdata/kept", catalog.Resources())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("manifests: %v", err)
 	}
 	s := suite{upstream: builtin.NewUpstream(), report: newReport(), api: apiModule(t)}
 	played := map[string]bool{} // guarded by the mutex of the report
@@ -85,7 +85,7 @@ func (s suite) settle(t *testing.T, played map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile(tableFile)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	table, err := builtin.ParseTable(string(text))
 	if err != nil {
@@ -95,7 +95,7 @@ func (s suite) settle(t *testing.T, played map[string]bool) {
 	if *update {
 		table = table.With(found, played)
 		if err := os.WriteFile(tableFile, []byte(table.String()), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	complain := t.Errorf
@@ -166,7 +166,7 @@ func start(t *testing.T) *builtin.Gapless {
 	t.Helper()
 	g, err := builtin.NewGapless(t.Context())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
@@ -364,7 +364,7 @@ func object(t *testing.T, body []byte) map[string]any {
 	t.Helper()
 	var o map[string]any
 	if err := json.Unmarshal(body, &o); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return o
 }
@@ -374,7 +374,7 @@ func body(t *testing.T, o map[string]any) []byte {
 	t.Helper()
 	text, err := json.Marshal(o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return text
 }

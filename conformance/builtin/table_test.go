@@ -18,7 +18,7 @@ func parse(t *testing.T, text string) builtin.Table {
 	t.Helper()
 	table, err := builtin.ParseTable(text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse table: %v", err)
 	}
 	return table
 }

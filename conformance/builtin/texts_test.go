@@ -14,7 +14,7 @@ import (
 func TestTextsOfAdmissionKindsAreUpstreams(t *testing.T) {
 	manifests, err := builtin.Manifests("testdata/manifests", ours.Catalog().Resources())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("manifests: %v", err)
 	}
 	upstream, compared := builtin.NewUpstream(), 0
 	gapless := start(t)

@@ -75,7 +75,7 @@ func play(t *testing.T, seed uint64, cfg upstream.Config) *run {
 			// They end with ctx, or when there were enough writes; play waits for them.
 			wg.Go(func() {
 				if err := f(ctx, d); err != nil {
-					t.Error(err)
+					t.Errorf("run: %v", err)
 					cancel(err)
 				}
 			})
@@ -112,7 +112,7 @@ func judgeOf(t *testing.T, h *history) judge {
 	t.Helper()
 	replay, err := h.replay(firstWrite)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("replay: %v", err)
 	}
 	return judge{replay: replay, validator: correctness.NewWatchValidator(storage.APIObjectVersioner{}, replay, keyOf)}
 }
@@ -123,14 +123,14 @@ func (j judge) all(t *testing.T, h *history) {
 	kinds := map[string]int{}
 	for _, r := range h.reads {
 		if err := j.read(r); err != nil {
-			t.Error(err)
+			t.Errorf("read: %v", err)
 		}
 		kinds[kindOf(r.Request)]++
 	}
 	events := 0
 	for _, op := range h.streams {
 		if err := j.watch(op); err != nil {
-			t.Error(err)
+			t.Errorf("watch: %v", err)
 		}
 		events += len(op.Response.Events)
 	}

@@ -28,7 +28,7 @@ func TestFullDiskOfTheAuditLogLosesOnlyWhatIsCounted(t *testing.T) {
 			const policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {level: Request, verbs: [create], resources: " +
 				"[{resources: [configmaps]}]}\n"
 			if err := os.WriteFile(rules, []byte(policy), 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 			s := newSite(t, program.Config{
 				Flags: []string{"--audit-policy-file", rules, "--audit-log-path", log, "--audit-log-mode", mode},
@@ -46,7 +46,7 @@ func TestFullDiskOfTheAuditLogLosesOnlyWhatIsCounted(t *testing.T) {
 			})
 			s.mustSayThatEventsAreLost(mode)
 			if err := os.Remove(ballast); err != nil {
-				t.Fatal(err)
+				t.Fatalf("remove a file: %v", err)
 			}
 			s.until("events are written again", func() bool {
 				lost := s.metric(`apiserver_audit_error_total{plugin="log"}`)
@@ -106,7 +106,7 @@ func eventsIn(t *testing.T, path string) (n int) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	for line := range bytes.Lines(content) {
 		var e struct{ Kind, AuditID string }

@@ -3,9 +3,9 @@
 // SIGKILL at random moments, also while it recovers, and checks after a restart
 // what its clients were answered.
 //
-// It has two nouns. A [Config] says what to run. A [Report] has what was done and
-// found. Package load has the clients, record keeps the answers that they got, and linear
-// checks single objects for linearizability.
+// A [Config] says what to run. A [Report] has what was done and found. Package load has the
+// clients, record keeps the answers that they got, and linear checks single objects for
+// linearizability.
 package crash
 
 import (

@@ -16,7 +16,7 @@ import (
 func TestKilledServerLosesNoAcknowledgedWriteAndNoWatcherMissesAChange(t *testing.T) {
 	dir, err := os.MkdirTemp("", "gapless-crash-") //nolint:usetesting // it is kept if the test fails, with the histories
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	report, err := crash.Run(t.Context(), crash.Config{
 		Program: built, Dir: dir, Kills: *kills, Seed: *seed, Out: t.Output(),
@@ -24,7 +24,7 @@ func TestKilledServerLosesNoAcknowledgedWriteAndNoWatcherMissesAChange(t *testin
 	})
 	t.Logf("seed %d\n%s", *seed, report)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 	if report.Violations > 0 || report.Undecided > 0 {
 		t.Errorf("%d violations, %d undecided histories (go test -seed %d)", report.Violations, report.Undecided, *seed)

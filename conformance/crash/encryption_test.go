@@ -56,7 +56,7 @@ func TestKillsDuringRotationLeaveEverythingReadable(t *testing.T) {
 		"warn", "--bootstrap", "none",
 	}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a program: %v", err)
 	}
 	v.server = server
 	t.Cleanup(func() {
@@ -64,7 +64,7 @@ func TestKillsDuringRotationLeaveEverythingReadable(t *testing.T) {
 			t.Logf("the server said:\n%s", server.Log(2<<10))
 		}
 		if err := server.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close server: %v", err)
 		}
 	})
 	for range 6 {
@@ -120,7 +120,7 @@ func (v *vault) start() {
 	}
 	c, err := v.server.Client(program.HTTP1)
 	if err != nil {
-		v.t.Fatal(err)
+		v.t.Fatalf("client server: %v", err)
 	}
 	v.t.Cleanup(c.Close)
 	v.c = c
@@ -135,7 +135,7 @@ func (v *vault) kill(after time.Duration) {
 		<-time.After(after)
 	}
 	if err := v.server.Kill(); err != nil {
-		v.t.Error(err)
+		v.t.Errorf("kill server: %v", err)
 	}
 }
 
@@ -205,10 +205,10 @@ func (v *vault) configure(keys []int) {
 		text += fmt.Sprintf("  - %s: {keys: [{name: key%d, secret: %s}]}\n", []string{"aesgcm", "secretbox"}[key%2], key, secret)
 	}
 	if err := os.WriteFile(v.file+".new", []byte(text), 0o600); err != nil {
-		v.t.Fatal(err)
+		v.t.Fatalf("write a file: %v", err)
 	}
 	if err := os.Rename(v.file+".new", v.file); err != nil {
-		v.t.Fatal(err)
+		v.t.Fatalf("rename a file: %v", err)
 	}
 }
 
@@ -250,7 +250,7 @@ func mustHaveNo(t *testing.T, dir, text string) {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 }
 
@@ -259,7 +259,7 @@ func hashOf(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(content))
 }

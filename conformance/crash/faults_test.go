@@ -43,11 +43,11 @@ func TestFaultsAndRestartsDuringAShortageLoseNothing(t *testing.T) {
 			w.wait(50, done)
 			if round == 0 {
 				if err := s.server.TakeHandles(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("take handles: %v", err)
 				}
 				w.wait(50, "")
 				if err := s.server.GiveHandles(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("give handles: %v", err)
 				}
 			} else {
 				s.until("readyz says that writes are refused", func() bool {
@@ -173,16 +173,16 @@ func (w *writers) inject() {
 func (w *writers) kill(ballast string) {
 	w.t.Helper()
 	if err := w.server.Kill(); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("kill server: %v", err)
 	}
 	if w.server.Start(w.t.Context()) == nil {
 		return
 	}
 	if err := os.Remove(ballast); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("remove a file: %v", err)
 	}
 	if err := w.server.Start(w.t.Context()); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("start server: %v", err)
 	}
 }
 

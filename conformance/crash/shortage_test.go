@@ -39,7 +39,7 @@ func TestServerWithoutFileDescriptorsRefusesWritesUntilSomeAreFree(t *testing.T)
 	for range connections {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.server.Host())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("connect: %v", err)
 		}
 		idle = append(idle, conn)
 	}
@@ -70,7 +70,7 @@ func TestServerWithoutDiskSpaceRefusesWritesUntilSpaceIsFreed(t *testing.T) {
 	fill(t, ballast)
 	s.mustServe()
 	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a file: %v", err)
 	}
 	s.mustRecover()
 	s.mustSurviveAKill()
@@ -89,7 +89,7 @@ func TestServerRestartedWithoutDiskSpaceLosesNothing(t *testing.T) {
 	for range 5 {
 		fill(t, ballast)
 		if err := s.server.Kill(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("kill server: %v", err)
 		}
 		if err := s.server.Start(t.Context()); err != nil {
 			if !bytes.Contains(s.server.Log(4<<10), []byte("no space left")) {
@@ -102,7 +102,7 @@ func TestServerRestartedWithoutDiskSpaceLosesNothing(t *testing.T) {
 		s.mustHaveAll("after a start on a full file system")
 	}
 	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a file: %v", err)
 	}
 	if s.server.EndedByItself() {
 		s.mustRestart()
@@ -121,7 +121,7 @@ func smallDisk(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
-			t.Error(err)
+			t.Errorf("unmount: %v", err)
 		}
 	})
 	return disk
@@ -135,7 +135,7 @@ func fill(t *testing.T, path string) {
 		if strings.Contains(err.Error(), unix.ENOSPC.Error()) {
 			return
 		}
-		t.Fatal(err)
+		t.Fatalf("open a file: %v", err)
 	}
 	for size := 1 << 20; size >= 1<<12; {
 		if n, err := f.Write(make([]byte, size)); err != nil || n < size {
@@ -151,15 +151,15 @@ func TestServerThatRunsOutOfMemoryLosesNothing(t *testing.T) {
 	s := newSite(t, program.Config{})
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.server.PID()))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	var pages uint64
 	if _, err := fmt.Sscan(string(raw), &pages); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the numbers: %v", err)
 	}
 	bytes := pages*uint64(os.Getpagesize()) + 8<<20
 	if err := unix.Prlimit(s.server.PID(), unix.RLIMIT_AS, &unix.Rlimit{Cur: bytes, Max: bytes}, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("prlimit: %v", err)
 	}
 	over := s.server.Ended()
 	for range 20_000 {
@@ -188,7 +188,7 @@ func TestServerThatRunsOutOfMemoryLosesNothing(t *testing.T) {
 func (s *site) afterUnknown() {
 	s.t.Helper()
 	if err := s.server.Start(s.t.Context()); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("start server: %v", err)
 	}
 	s.c = s.client(program.HTTP1)
 	if a := s.write(); a.Code == http.StatusConflict { // it had happened

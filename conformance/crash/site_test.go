@@ -44,18 +44,18 @@ func newSite(t *testing.T, cfg program.Config) *site {
 	cfg.Flags = append(cfg.Flags, "--history-bytes", "8Mi", "--log-level", "warn", "--bootstrap", "none")
 	server, err := program.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a program: %v", err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the server said:\n%s", server.Log(2<<10))
 		}
 		if err := server.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close server: %v", err)
 		}
 	})
 	if err := server.Start(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start server: %v", err)
 	}
 	s := &site{t: t, server: server}
 	s.c = s.client(program.HTTP1)
@@ -91,7 +91,7 @@ func (s *site) client(p program.Protocol) *program.Client {
 	s.t.Helper()
 	c, err := s.server.Client(p)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("client server: %v", err)
 	}
 	s.t.Cleanup(c.Close)
 	return c
@@ -228,7 +228,7 @@ func (s *site) mustHaveSeenAll() {
 func (s *site) mustSurviveAKill() {
 	s.t.Helper()
 	if err := s.server.Kill(); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("kill server: %v", err)
 	}
 	s.mustRestart()
 }
@@ -236,7 +236,7 @@ func (s *site) mustSurviveAKill() {
 func (s *site) mustRestart() {
 	s.t.Helper()
 	if err := s.server.Start(s.t.Context()); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("start server: %v", err)
 	}
 	s.c = s.client(program.HTTP1)
 	s.mustHaveAll("after a restart")

@@ -28,21 +28,21 @@ const list = "testdata/failures.txt"
 func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 	gapless, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	root, err := os.Getwd()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the working directory: %v", err)
 	}
 	from := filepath.Join(strings.TrimSpace(run(t, "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/apiextensions-apiserver")),
 		"test", "integration")
 	overlaid, err := overlay(t.TempDir(), root, from)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("overlay: %v", err)
 	}
 	listed, err := readList(list)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read list: %v", err)
 	}
 	etcd := refuseEtcd(t)
 	all := &results{}
@@ -78,7 +78,7 @@ func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 	passed, failed, skipped := all.leaves()
 	if *update {
 		if err := writeList(list, failed, listed); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write list: %v", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {

@@ -80,31 +80,31 @@ func TestAuditEventsAreUpstreams(t *testing.T) {
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	flags := func(name string) []string {
 		return []string{"--audit-policy-file=" + policy, "--audit-log-path=" + filepath.Join(dir, name)}
 	}
 	reference, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, Flags: flags("upstream.log")})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := reference.Stop(); err != nil {
-			t.Error(err)
+			t.Errorf("stop reference: %v", err)
 		}
 	})
 	up := &upstream{server: reference}
 	own := newProgram(t, binary, flags("gapless.log")...)
 	for _, server := range []play.Server{up, own} {
 		if err := define(t.Context(), server, "audit.example.com"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("define: %v", err)
 		}
 		for i, step := range auditSteps() {
 			req, err := http.NewRequestWithContext(t.Context(), step.method, server.Target().URL+step.path,
 				strings.NewReader(step.body))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			req.Header.Set("Audit-Id", fmt.Sprintf("step-%02d", i))
 			req.Header.Set("User-Agent", "test/1")
@@ -149,7 +149,7 @@ func events(t *testing.T, path, last string) map[string][]string {
 	for {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		all := map[string][]string{}
 		done := false
@@ -196,7 +196,7 @@ func normalised(t *testing.T, e map[string]any) string {
 	}
 	text, err := json.MarshalIndent(e, "", " ")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal indent: %v", err)
 	}
 	return changing.ReplaceAllString(string(text), "$1")
 }

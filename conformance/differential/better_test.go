@@ -119,7 +119,7 @@ end w
 		t.Run(test.name, func(t *testing.T) {
 			s, err := script.Parse("better", test.text)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parse: %v", err)
 			}
 			upstream, gapless := p.play(t, s, fmt.Sprintf("better%d.example.com", i))
 			for _, got := range []struct {
@@ -142,7 +142,7 @@ func TestBetterNoColdCache(t *testing.T) {
 	p := newPair(t, build(t))
 	for name, server := range map[string]play.Server{"upstream": p.upstream, "gapless": p.gapless} {
 		if err := define(t.Context(), server, "cold.example.com"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("define: %v", err)
 		}
 		codes := askWhileEdited(t, server, "cold.example.com")
 		t.Logf("%s answered %v", name, codes)
@@ -170,11 +170,11 @@ func askWhileEdited(t *testing.T, server play.Server, group string) map[int]int 
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 					server.Target().URL+"/apis/"+group+"/v1/foos"+query, http.NoBody)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("make a request: %v", err)
 				}
 				code, _, err := send(server.Target(), req)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("send: %v", err)
 				}
 				codes[code]++
 			}
@@ -188,7 +188,7 @@ func patch(t *testing.T, server play.Server, path, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, server.Target().URL+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Content-Type", "application/merge-patch+json")
 	if code, answer, err := send(server.Target(), req); err != nil || code != http.StatusOK {
@@ -207,7 +207,7 @@ func TestBetterSlowReader(t *testing.T) {
 	var wg sync.WaitGroup
 	for name, server := range map[string]play.Server{"upstream": p.upstream, "gapless": p.gapless} {
 		if err := define(t.Context(), server, "slow.example.com"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("define: %v", err)
 		}
 		wg.Go(func() {
 			n, err := readLate(t.Context(), server, objects, bytesEach)
@@ -283,7 +283,7 @@ func TestBetterExactReads(t *testing.T) {
 		Dir: t.TempDir(), NoSync: true, Flags: []string{"--etcd-compaction-interval=1s"},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := reference.Stop(); err != nil {
@@ -293,7 +293,7 @@ func TestBetterExactReads(t *testing.T) {
 	servers := map[string]play.Server{"upstream": &upstream{server: reference}, "gapless": newProgram(t, build(t))}
 	for name, server := range servers {
 		if err := define(t.Context(), server, "exact.example.com"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("define: %v", err)
 		}
 		versions := writeVersions(t, server)
 		codes := map[int]int{}
@@ -328,7 +328,7 @@ func writeVersions(t *testing.T, server play.Server) []string {
 		"apiVersion": "exact.example.com/v1", "kind": "Foo", "metadata": map[string]any{"name": "f1"},
 		"spec": map[string]any{"size": 0},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("post: %v", err)
 	}
 	var versions []string
 	for i := range 20 {
@@ -337,15 +337,15 @@ func writeVersions(t *testing.T, server play.Server) []string {
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.Target().URL+path+"/f1", http.NoBody)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		_, answer, err := send(server.Target(), req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send: %v", err)
 		}
 		rv, err := script.Member(answer, ".metadata.resourceVersion")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("member: %v", err)
 		}
 		versions = append(versions, rv)
 	}
@@ -358,11 +358,11 @@ func exact(t *testing.T, server play.Server, rv string) (int, string) {
 	url := server.Target().URL + "/apis/exact.example.com/v1/namespaces/n/foos?resourceVersionMatch=Exact&resourceVersion=" + rv
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	code, answer, err := send(server.Target(), req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send: %v", err)
 	}
 	size, err := script.Member(answer, ".items[0].spec.size")
 	if code == http.StatusOK && err != nil {

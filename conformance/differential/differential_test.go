@@ -41,7 +41,7 @@ func build(t *testing.T) string {
 	}
 	binary, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	return binary
 }

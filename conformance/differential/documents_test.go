@@ -74,7 +74,7 @@ func ask(t *testing.T, to play.Target, path string, headers ...string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to.URL+path, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
@@ -87,13 +87,13 @@ func ask(t *testing.T, to play.Target, path string, headers ...string) answer {
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("round trip: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a := answer{code: resp.StatusCode, header: resp.Header}
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read to the end: %v", err)
 	}
 	_ = json.Unmarshal(text, &a.body) // other bodies are not compared
 	return a
@@ -120,7 +120,7 @@ func TestDocumentsOfDefinitionsAreUpstreams(t *testing.T) {
 				"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 				"metadata": map[string]any{"name": name}, "spec": json.RawMessage(spec),
 			}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("post: %v", err)
 			}
 		}
 	}
@@ -137,7 +137,7 @@ func TestDocumentsOfDefinitionsAreUpstreams(t *testing.T) {
 	})
 	for _, to := range []play.Target{p.upstream.Target(), p.gapless.Target()} {
 		if err := remove(t.Context(), to, "cars.docs.example.com"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("remove: %v", err)
 		}
 	}
 	settles(t, "the deletion", func() string {
@@ -255,7 +255,7 @@ func aggregate(t *testing.T, to play.Target, accept string) answer {
 		slices.SortFunc(list.APIResources, func(a, b metav1.APIResource) int { return strings.Compare(a.Name, b.Name) })
 		resources, err := endpoints.ConvertGroupVersionIntoToDiscovery(list.APIResources)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("convert group version into to discovery: %v", err)
 		}
 		manager.AddGroupVersion(gv.Group, discoveryv2.APIVersionDiscovery{
 			Version: gv.Version, Resources: resources, Freshness: discoveryv2.DiscoveryFreshnessCurrent,

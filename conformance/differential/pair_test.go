@@ -97,17 +97,17 @@ func newProgram(t *testing.T, binary string, flags ...string) *program {
 	p := &program{t: t, server: harness.StartProgram(t, binary, append([]string{"--bootstrap", "none"}, flags...)...)}
 	config, err := clientcmd.BuildConfigFromFlags("", p.server.Kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	if p.tls, err = rest.TLSConfigFor(config); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	// The reference server has no namespaces; here they must be there.
 	for _, name := range []string{"n", "a", "a-b", "b"} {
 		if err := p.post(t.Context(), "/api/v1/namespaces", map[string]any{
 			"metadata": map[string]any{"name": name},
 		}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("post: %v", err)
 		}
 	}
 	return p

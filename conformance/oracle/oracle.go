@@ -5,9 +5,9 @@
 // kube-apiserver. It has no core types, no namespace life cycle, no garbage
 // collection, no admission webhooks and no priority and fairness.
 //
-// It has three nouns. [Options] say where its data are and which flags it gets. A
-// [Server] is the running pair, which can compact its history and be restarted. An
-// [Endpoint] is what a client needs to reach it.
+// [Options] say where its data are and which flags it gets. A [Server] is the running pair,
+// which can compact its history and be restarted. An [Endpoint] is what a client needs to
+// reach it.
 //
 // Some goroutines of the API server outlive [Server.Stop]: upstream starts a few
 // that nothing ends (metrics, feature gates, caches of the CEL compiler). Those of

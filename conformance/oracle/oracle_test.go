@@ -40,7 +40,7 @@ func send(t *testing.T, e oracle.Endpoint, method, path, body string) answer {
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), method, e.URL+path, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+e.Token)
 	req.Header.Set("Content-Type", "application/json")
@@ -68,7 +68,7 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 func TestServerCompactsAndRestarts(t *testing.T) {
 	s, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
@@ -81,7 +81,7 @@ func TestServerCompactsAndRestarts(t *testing.T) {
 	}
 	first, err := strconv.ParseInt(made.body.Metadata.ResourceVersion, 10, 64)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a number: %v", err)
 	}
 	exact := definitions + "?resourceVersionMatch=Exact&resourceVersion=" + strconv.FormatInt(first, 10)
 	if got := get(t, s.Endpoint(), exact); got.code != http.StatusOK {
@@ -98,10 +98,10 @@ func TestServerCompactsAndRestarts(t *testing.T) {
 	}
 	before := s.Endpoint()
 	if err := s.Compact(t.Context(), last); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	if err := s.Restart(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("restart: %v", err)
 	}
 	if s.Endpoint() == before {
 		t.Error("the endpoint is the same after a restart")

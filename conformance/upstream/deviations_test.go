@@ -72,7 +72,7 @@ func leftOut() string {
 func TestListedDeviationsStillExist(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	run := strings.Replace(leftOut(), "/.*/", "/^memory$/", 1)
 	out, err := exec.CommandContext(t.Context(), program, "-test.v", "-test.count=1", "-test.skip=", "-test.run",
@@ -105,7 +105,7 @@ func TestQuietResourceDoesNotExpire(t *testing.T) {
 			}
 			token, err := storage.EncodeContinue("/pods/a", "/pods/", 1)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("encode continue: %v", err)
 			}
 			if list := w.listAt(ctx, t, before, ""); len(list.Items) != 0 || list.ResourceVersion != before {
 				t.Errorf("before the first write: %d pods at %s, want none at %s", len(list.Items), list.ResourceVersion, before)

@@ -2,9 +2,9 @@
 // suites of k8s.io/apiserver/pkg/storage/testing run against our store, our watch
 // cache and our verbs.
 //
-// It has three nouns. A [Server] is a store with a registry over it that serves one
-// resource, the pods of upstream's example group. A [Storage] is upstream's
-// interface over a Server. A stream is one watch of it.
+// A [Server] is a store with a registry over it that serves one resource, the pods of
+// upstream's example group. A [Storage] is upstream's interface over a Server. A stream is one
+// watch of it.
 //
 // The Storage only translates. LIST, GET and WATCH are the registry's, with their
 // options read from a query as the API server reads them, so that wire.PlanList,

@@ -74,10 +74,10 @@ func (w *world) compact(ctx context.Context, t *testing.T, rv string) {
 	t.Helper()
 	upTo, err := strconv.ParseInt(rv, 10, 64)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a number: %v", err)
 	}
 	if err := w.Server().Compact(ctx, upTo); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact server: %v", err)
 	}
 	w.increaseRV(ctx, t)
 }
@@ -87,7 +87,7 @@ func (w *world) increaseRV(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
 	revision, err := w.Server().WriteOther(ctx)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("write other: %v", err)
 	}
 	return revision
 }
@@ -98,7 +98,7 @@ func (w *world) touch(ctx context.Context, t *testing.T) storagetesting.Increase
 	const key = "/pods/touched/pod"
 	pod := &example.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "touched", Name: "pod"}}
 	if err := w.Create(ctx, key, pod, nil, 0); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	return func(ctx context.Context, t *testing.T) int64 {
 		t.Helper()
@@ -109,11 +109,11 @@ func (w *world) touch(ctx context.Context, t *testing.T) storagetesting.Increase
 			return pod, nil
 		}), nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("guaranteed update: %v", err)
 		}
 		revision, err := strconv.ParseInt(out.ResourceVersion, 10, 64)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a number: %v", err)
 		}
 		return revision
 	}
@@ -125,7 +125,7 @@ func (w *world) checkStored(ctx context.Context, t *testing.T, key string) {
 	t.Helper()
 	stored, err := w.Server().Stored(ctx, key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stored server: %v", err)
 	}
 	var object struct {
 		Kind     string

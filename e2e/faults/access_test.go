@@ -23,7 +23,7 @@ func administrator(t testing.TB, cfg *rest.Config) *control.Client {
 	t.Helper()
 	config, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	transport := &http.Transport{TLSClientConfig: config}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -34,7 +34,7 @@ func TestRulesOfAServerCanBeChangedWhileTheyAct(t *testing.T) {
 	s := launch(t)
 	admin := administrator(t, s.RESTConfig())
 	if _, err := admin.Add(t.Context(), fault.Rule{Name: "all", Action: &fault.Unavailable{}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add admin: %v", err)
 	}
 	c := clientOf(t, s.RESTConfig(), http2)
 	if got := outcome(do(t, c, client.Request{Path: "/version"})); got != "503" {
@@ -55,12 +55,12 @@ func TestOnlyAdministratorsReachTheRules(t *testing.T) {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 			r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+fault.AdminPath, strings.NewReader("action: cut"))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			r.Header.Set("Content-Type", "application/yaml")
 			resp, err := transport.RoundTrip(r)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("round trip: %v", err)
 			}
 			_ = resp.Body.Close() // the code is enough
 			if resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusForbidden {
@@ -78,7 +78,7 @@ func TestOnlyAdministratorsReachTheRules(t *testing.T) {
 		as.Impersonate = rest.ImpersonationConfig{UserName: "jane"}
 		wrapped, err := rest.HTTPClientFor(as)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make an HTTP client: %v", err)
 		}
 		if _, err := (&control.Client{URL: as.Host, HTTP: wrapped}).List(t.Context()); err == nil ||
 			!strings.Contains(err.Error(), "forbidden") {

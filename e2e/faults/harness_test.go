@@ -38,7 +38,7 @@ func launch(t testing.TB, change ...func(*gapless.Config)) *server {
 	}
 	s, err := gapless.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -81,7 +81,7 @@ func clientOf(t testing.TB, cfg *rest.Config, w way) *client.Client {
 	}
 	config, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: w == http2 || w == protobuf}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -89,7 +89,7 @@ func clientOf(t testing.TB, cfg *rest.Config, w way) *client.Client {
 		Host: cfg.Host, BearerToken: cfg.BearerToken, Transport: transport, UserAgent: cfg.UserAgent,
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return c.As(client.Form{Protobuf: w == protobuf})
 }
@@ -192,7 +192,7 @@ func followSocket(t testing.TB, cfg *rest.Config, of client.Collection, most int
 	t.Helper()
 	config, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()

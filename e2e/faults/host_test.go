@@ -83,18 +83,18 @@ func TestServerIsRestartedWithTheDataOfTheRule(t *testing.T) {
 		address: "127.0.0.1:0", dir: t.TempDir(), faults: fault.New(1), restarts: make(chan fault.Store, 1), disk: seam.NewDisk(),
 	}
 	if err := h.start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	t.Cleanup(func() {
 		h.faults.Clear()
 		h.stop()
 		if err := <-h.ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	u, err := url.Parse(h.server.URL())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse an address: %v", err)
 	}
 	h.address = u.Host
 	faulthost.Of(h.faults).SetHost(h)
@@ -107,7 +107,7 @@ func TestServerIsRestartedWithTheDataOfTheRule(t *testing.T) {
 	}{{fault.SameStore, 2}, {fault.OlderStore, 1}, {fault.WipedStore, 0}} {
 		if step.with != fault.WipedStore { // there is one from before
 			if err := do(t, c, client.Request{Method: http.MethodDelete, Path: of.Path()}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("run: %v", err)
 			}
 		}
 		before := "before-" + string(step.with)
@@ -119,14 +119,14 @@ func TestServerIsRestartedWithTheDataOfTheRule(t *testing.T) {
 			Action: &fault.Restart{Store: step.with}, Count: 1,
 		}
 		if err := h.faults.Add(rule); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add the rule: %v", err)
 		}
 		if step.with != fault.WipedStore {
 			add(t, c, of, "after-"+string(step.with))
 		}
 		_, _, _ = list(t, c, of, metav1.ListOptions{}) // it restarts the server; net/http may repeat it
 		if err := h.again(<-h.restarts); err != nil {
-			t.Fatal(err)
+			t.Fatalf("again: %v", err)
 		}
 		c = clientOf(t, h.server.RESTConfig(), http1)
 		if _, n, err := list(t, c, of, metav1.ListOptions{}); n != step.want || err != nil {
@@ -150,7 +150,7 @@ func TestFailuresThatLastForAWhileOrInOnePlace(t *testing.T) {
 		{Name: "forbidden", Match: fault.Match{Namespaces: []string{of.Namespace}}, Action: &fault.Forbidden{}},
 	}
 	if err := s.faults.Add(rules...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	if here, there := lists(of, ""), lists(other, ""); here != "403" || there != "200" {
 		t.Errorf("forbidden in one namespace: %s, in the other %s", here, there)
@@ -159,7 +159,7 @@ func TestFailuresThatLastForAWhileOrInOnePlace(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Match: fault.Match{Until: 500 * time.Millisecond}, Action: &fault.Unauthorized{},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	eventually(t, "the time without credentials is over", func() bool { return lists(of, "") == "200" })
 	if s.faults.Rules()[0].Matched < 1 {
@@ -167,7 +167,7 @@ func TestFailuresThatLastForAWhileOrInOnePlace(t *testing.T) {
 	}
 	s.faults.Clear()
 	if err := s.faults.Add(fault.Rule{Action: &fault.TooLarge{}, Count: 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	for i, want := range []string{"504 after 1", "200"} {
 		if got := lists(of, "5"); got != want {
@@ -176,7 +176,7 @@ func TestFailuresThatLastForAWhileOrInOnePlace(t *testing.T) {
 	}
 	s.faults.Clear()
 	if err := s.faults.Add(fault.Rule{Action: &fault.TooLarge{}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	for range 3 {
 		if got := lists(of, "5"); got != "504 after 1" {
@@ -190,7 +190,7 @@ func TestFailuresThatLastForAWhileOrInOnePlace(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Match: fault.Match{Verbs: []string{"update"}, Nth: 2}, Action: &fault.Conflict{},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	put := client.Request{Method: http.MethodPut, Path: of.Path() + "/a", Body: []byte(`{"metadata":{"name":"a"}}`)}
 	for i, want := range []string{"200", "409", "200"} {

@@ -42,10 +42,10 @@ func converges(t *testing.T, k fault.Kind) {
 	of := configMaps(t, s)
 	r, err := fault.ParseShort(k.Name + ",resources=configmaps,count=3" + parameters()[k.Name])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the rule: %v", err)
 	}
 	if err := s.faults.Add(r); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	has := cacheOf(t, s.RESTConfig(), of.Namespace)
 	c := clientOf(t, s.RESTConfig(), http2)

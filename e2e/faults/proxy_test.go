@@ -29,7 +29,7 @@ func inFront(t testing.TB, cfg proxy.Config) *rest.Config {
 	cfg.Listen, cfg.Dir, cfg.Logger = "127.0.0.1:0", filepath.Join(t.TempDir(), "proxy"), slog.New(slog.DiscardHandler)
 	p, err := proxy.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a proxy: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended, ready := make(chan error, 1), make(chan string, 1)
@@ -44,7 +44,7 @@ func inFront(t testing.TB, cfg proxy.Config) *rest.Config {
 	case path := <-ready:
 		out, err := clientcmd.BuildConfigFromFlags("", path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the kubeconfig: %v", err)
 		}
 		return out
 	case err := <-ended:
@@ -70,7 +70,7 @@ func TestProxyAppliesRulesInFrontOfAServer(t *testing.T) {
 			"ADDED a,ADDED a,ADDED b": &fault.Duplicate{},
 		} {
 			if err := faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}}, Action: action}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("add the rule: %v", err)
 			}
 			most := all
 			if !strings.ContainsAny(want, "0e") {
@@ -104,7 +104,7 @@ func TestProxyThatActsAsAUserNeedsItsOwnCertificate(t *testing.T) {
 func TestProxyPassesTheCallersTokenOn(t *testing.T) {
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(tokens, []byte("s3cr3t-of-jane,jane,1,system:masters\n"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	s := launch(t, func(c *gapless.Config) { c.Faults = nil; c.Authentication.TokenAuthFile = tokens })
 	cfg := inFront(t, proxy.Config{Upstream: s.URL(), CA: s.RESTConfig().CAData, Faults: fault.New(1)})
@@ -129,7 +129,7 @@ func TestProxyPassesUpgradesThrough(t *testing.T) {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 		conn, both, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("hijack make a response controller: %v", err)
 			return
 		}
 		defer func() { _ = conn.Close() }() // it was read
@@ -140,17 +140,17 @@ func TestProxyPassesUpgradesThrough(t *testing.T) {
 	faults := fault.New(1)
 	// it does not match
 	if err := faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}}, Action: &fault.Cut{}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	cfg := inFront(t, proxy.Config{Upstream: upstream.URL, Faults: faults})
 	resp, err := upgrade(t, cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("upgrade: %v", err)
 	}
 	defer resp.Body.Close()
 	both := resp.Body.(io.ReadWriteCloser) //nolint:forcetypeassert // net/http says so for 101
 	if _, err := io.WriteString(both, "hello\n"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write: %v", err)
 	}
 	if line, err := bufio.NewReader(both).ReadString('\n'); line != "/api/v1/namespaces/x/pods/y/exec hello\n" {
 		t.Errorf("%q, %v", line, err)
@@ -161,13 +161,13 @@ func upgrade(t testing.TB, cfg *rest.Config) (*http.Response, error) {
 	t.Helper()
 	config, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	transport := &http.Transport{TLSClientConfig: config}
 	t.Cleanup(transport.CloseIdleConnections)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, cfg.Host+"/api/v1/namespaces/x/pods/y/exec", nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	r.Header.Set("Connection", "Upgrade")
 	r.Header.Set("Upgrade", "SPDY/3.1")
@@ -225,12 +225,12 @@ func TestProxyChangesNothingElse(t *testing.T) {
 	for _, w := range []way{http1, http2} {
 		config, err := rest.TLSConfigFor(cfg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make the TLS configuration: %v", err)
 		}
 		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: w == http2, DisableCompression: true}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host+"/api/v1/x%2Fy?a=%2F&b", nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		if w == http1 {
 			r.Header.Set("Connection", "X-Hop")
@@ -243,7 +243,7 @@ func TestProxyChangesNothingElse(t *testing.T) {
 		r.Header.Set("Accept-Encoding", "gzip")
 		resp, err := transport.RoundTrip(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("round trip: %v", err)
 		}
 		body, err := io.ReadAll(resp.Body)
 		if string(body) != "\x1f\x8b compressed" || err != nil || resp.Header.Get("X-Hop") != "" ||
@@ -271,7 +271,7 @@ func TestProxyTellsAnEndedWatchFromABrokenOne(t *testing.T) {
 	defer upstream.Close()
 	faults := fault.New(1)
 	if err := faults.Add(fault.Rule{Action: &fault.NoBookmarks{}}); err != nil { // its frames are read
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	cfg := inFront(t, proxy.Config{Upstream: upstream.URL, Faults: faults})
 	of := client.Collection{}
@@ -279,7 +279,7 @@ func TestProxyTellsAnEndedWatchFromABrokenOne(t *testing.T) {
 	for rv, want := range map[string]string{"0": "end", "1": "broken"} {
 		watch, err := clientOf(t, cfg, http1).Watch(t.Context(), of, metav1.ListOptions{ResourceVersion: rv})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch: %v", err)
 		}
 		_, err = watch.Next()
 		if err == nil {

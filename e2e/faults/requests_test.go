@@ -75,7 +75,7 @@ func TestActionsRefuseRequestsOnTheWire(t *testing.T) {
 			if err := s.faults.Add(fault.Rule{
 				Match: fault.Match{Namespaces: []string{of.Namespace}}, Action: c2.action,
 			}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("add the rule: %v", err)
 			}
 			if got := outcome(do(t, c, c2.request)); got != c2.want {
 				t.Errorf("%s, want %s", got, c2.want)
@@ -117,7 +117,7 @@ func TestWriteIsDoneWhenItsAnswerIsLost(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Match: fault.Match{Verbs: []string{"create"}, Nth: 2}, Action: &fault.LostAnswer{},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	add(t, c, of, "answered")
 	lost := client.Request{Method: http.MethodPost, Path: of.Path(), Body: []byte(`{"metadata":{"name":"lost"}}`)}
@@ -136,7 +136,7 @@ func TestExpiredContinueTokenIsReplacedByOneForTheRest(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.ExpiredContinue{Fresh: true},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	page := func(token string) (int, string, error) {
 		n := 0
@@ -165,7 +165,7 @@ func TestStaleListsComeFromOneOldState(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Name: "stale", Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Stale{},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	old, n, err := list(t, c, of, cached)
 	if n != 2 || err != nil {
@@ -189,7 +189,7 @@ func TestStaleListsComeFromOneOldState(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Stale{Behind: uint64(current - old), Quorum: true},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	if rv, n, err := list(t, c, of, metav1.ListOptions{}); rv != old || n != 2 || err != nil {
 		t.Errorf("%d behind: %d objects at %d, %v", current-old, n, rv, err)
@@ -201,17 +201,17 @@ func TestBookmarkIsRefusedOnceAtResume(t *testing.T) {
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http2)
 	if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}}, Action: &fault.ShortHistory{}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	w, err := c.Watch(t.Context(), of, streaming())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	rv := ""
 	for rv == "" {
 		f, err := w.Next()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 		if meta, err := f.Meta(); err == nil && meta.Name == "" {
 			rv = meta.ResourceVersion
@@ -241,14 +241,14 @@ func TestRestartLooksLikeOne(t *testing.T) {
 	of := configMaps(t, s)
 	watch, err := clientOf(t, s.RESTConfig(), http1).Watch(t.Context(), of, streaming())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer func() { _ = watch.Close() }() // it was read
 	rule := fault.Rule{
 		Name: "restart", Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Restart{For: time.Minute}, Count: 1,
 	}
 	if err := s.faults.Add(rule); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	c := clientOf(t, s.RESTConfig(), http2)
 	for range 3 {
@@ -289,11 +289,11 @@ func TestDefinitionIsChangedUnderAWatch(t *testing.T) {
 		},
 	}
 	if err := s.faults.Add(rule); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	watch, err := c.Watch(t.Context(), of, metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	eventually(t, "the definition is edited", func() bool {
 		body, err := c.Get(t.Context(), path+"/widgets.example.com", "")
@@ -302,10 +302,10 @@ func TestDefinitionIsChangedUnderAWatch(t *testing.T) {
 	_ = watch.Close() // it was read
 	rule.Action = &fault.Definition{Name: "widgets.example.com", Do: "remove"}
 	if err := s.faults.Add(rule); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	if watch, err = c.Watch(t.Context(), of, metav1.ListOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer func() { _ = watch.Close() }() // it was read
 	for err == nil {
@@ -338,7 +338,7 @@ func TestResourceVersionsCrossAPowerOfTen(t *testing.T) {
 	c := clientOf(t, s.RESTConfig(), http2)
 	watch, err := c.Watch(t.Context(), of, metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer func() { _ = watch.Close() }() // it was read
 	var seen []string
@@ -348,11 +348,11 @@ func TestResourceVersionsCrossAPowerOfTen(t *testing.T) {
 		}
 		f, err := watch.Next()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the watch: %v", err)
 		}
 		meta, err := f.Meta()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the metadata: %v", err)
 		}
 		seen = append(seen, meta.ResourceVersion)
 	}

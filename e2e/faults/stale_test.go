@@ -22,7 +22,7 @@ func label(t testing.TB, c *client.Client, of client.Collection, name, value str
 		Method: http.MethodPatch, Path: of.Path() + "/" + name, ContentType: "application/merge-patch+json",
 		Body: []byte(`{"metadata":{"labels":{"value":"` + value + `"}}}`),
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 }
 
@@ -37,10 +37,10 @@ func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Name: "stale", Match: fault.Match{Resources: []string{"configmaps"}}, Action: &fault.Stale{},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	if _, _, err := list(t, c, of, metav1.ListOptions{ResourceVersion: "0"}); err != nil { // the state from now on
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	label(t, c, of, "a", "new")
 	add(t, c, of, "later")
@@ -49,7 +49,7 @@ func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
 		cfg.ContentType, cfg.AcceptContentTypes = media, media
 		typed, err := kubernetes.NewForConfig(cfg)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a client: %v", err)
 		}
 		maps := typed.CoreV1().ConfigMaps(of.Namespace)
 		for rv, want := range map[string]string{"0": "old", "": "new"} {
@@ -63,7 +63,7 @@ func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
 		}
 		newest, err := maps.Get(t.Context(), "a", metav1.GetOptions{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("get maps: %v", err)
 		}
 		if _, err := maps.Get(t.Context(), "a", metav1.GetOptions{
 			ResourceVersion: newest.ResourceVersion,
@@ -76,7 +76,7 @@ func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
 		Accept: "application/json;as=Table;g=meta.k8s.io;v=v1",
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send a request: %v", err)
 	}
 	defer func() { _ = body.Body.Close() }() // it was read
 	var table metav1.Table
@@ -95,29 +95,29 @@ func TestStaleWatchesHaveNoNewerEvents(t *testing.T) {
 		if err := s.faults.Add(fault.Rule{
 			Match: fault.Match{Resources: []string{"configmaps"}}, Action: &fault.Stale{},
 		}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add the rule: %v", err)
 		}
 		old, _, err := list(t, c, of, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("list: %v", err)
 		}
 		add(t, c, of, "new")
 		options := streaming()
 		options.ResourceVersion = "0"
 		watch, err := c.Watch(t.Context(), of, options)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch: %v", err)
 		}
 		var got []string
 		var last kube.ResourceVersion
 		for range 3 {
 			f, err := watch.Next()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the watch: %v", err)
 			}
 			meta, err := f.Meta()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the metadata: %v", err)
 			}
 			got = append(got, strings.TrimSpace(f.Type.String()+" "+meta.Name))
 			last, _ = kube.ParseResourceVersion(meta.ResourceVersion)
@@ -134,12 +134,12 @@ func TestStaleWatchesHaveNoNewerEvents(t *testing.T) {
 		options = metav1.ListOptions{ResourceVersion: last.String()}
 		watch, err = c.Watch(t.Context(), of, options)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch: %v", err)
 		}
 		for _, want := range []string{"new", "newer"} {
 			f, err := watch.Next()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the watch: %v", err)
 			}
 			if meta, err := f.Meta(); err != nil || meta.Name != want {
 				t.Errorf("%s: resumed: %v, %v; want %s", w, meta, err, want)
@@ -155,16 +155,16 @@ func TestWatchBehindDeliversWhatIsOldEnough(t *testing.T) {
 	c := clientOf(t, s.RESTConfig(), http2)
 	rv, _, err := list(t, c, of, metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	if err := s.faults.Add(fault.Rule{
 		Match: fault.Match{Verbs: []string{"watch"}, Namespaces: []string{of.Namespace}}, Action: &fault.Stale{Behind: 3},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	watch, err := c.Watch(t.Context(), of, metav1.ListOptions{ResourceVersion: rv.String()})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer func() { _ = watch.Close() }() // it was read
 	for _, name := range []string{"1", "2", "3", "4"} {
@@ -172,7 +172,7 @@ func TestWatchBehindDeliversWhatIsOldEnough(t *testing.T) {
 	}
 	f, err := watch.Next()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the watch: %v", err)
 	}
 	if meta, err := f.Meta(); err != nil || meta.Name != "1" {
 		t.Errorf("%v, %v", meta, err)

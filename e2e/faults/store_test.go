@@ -24,7 +24,7 @@ func TestWriteThatFailsAtTheStoreIsDoneOrNot(t *testing.T) {
 		if err := s.faults.Add(fault.Rule{
 			Match: fault.Match{Namespaces: []string{of.Namespace}}, Action: &fault.StoreWrite{Fail: fail},
 		}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add the rule: %v", err)
 		}
 		write := client.Request{Method: http.MethodPost, Path: of.Path(), Body: []byte(`{"metadata":{"name":"` + fail + `"}}`)}
 		if got := outcome(do(t, c, write)); got != "500" {
@@ -47,7 +47,7 @@ func TestDeletionOfACollectionFailsHalfway(t *testing.T) {
 	if err := s.faults.Add(fault.Rule{
 		Match: fault.Match{Verbs: []string{"deletecollection"}}, Action: &fault.StoreWrite{Fail: "before", Writes: 1},
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	if got := outcome(do(t, c, client.Request{Method: http.MethodDelete, Path: of.Path()})); got != "500" {
 		t.Error(got)
@@ -63,19 +63,19 @@ func TestWriteThatWaitsAtTheStoreConflictsWithOneThatOvertakesIt(t *testing.T) {
 	c := clientOf(t, s.RESTConfig(), http2)
 	body, err := c.Get(t.Context(), of.Path()+"/a", "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get: %v", err)
 	}
 	var object struct {
 		Metadata struct{ ResourceVersion string }
 	}
 	if err := json.Unmarshal(body, &object); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	rule := fault.Rule{
 		Name: "slow", Match: fault.Match{Verbs: []string{"update"}, Nth: 1}, Action: &fault.StoreWrite{Delay: time.Hour},
 	}
 	if err := s.faults.Add(rule); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	put := func(label string) string {
 		return outcome(do(t, c, client.Request{
@@ -117,11 +117,11 @@ func TestWritesOfControllersFailWhenARuleNamesThem(t *testing.T) {
 	send(http.MethodPost, all, `{"metadata":{"name":"owner"}}`)
 	body, err := c.Get(t.Context(), all+"/owner", "")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get: %v", err)
 	}
 	var owner metav1.PartialObjectMetadata
 	if err := json.Unmarshal(body, &owner); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	send(http.MethodPost, all,
 		`{"metadata":{"name":"dependent","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"`+string(owner.UID)+`"}]}}`)
@@ -140,7 +140,7 @@ func TestWritesOfControllersFailWhenARuleNamesThem(t *testing.T) {
 		fails(gapless.GarbageCollectorController, "dependent"),
 		fails(gapless.NamespaceController, "a", "delete"),
 	); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add the rule: %v", err)
 	}
 	send(http.MethodDelete, all+"/owner", "")
 	send(http.MethodDelete, "/api/v1/namespaces/gone", "")

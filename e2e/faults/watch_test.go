@@ -60,7 +60,7 @@ func TestActionsChangeWatchesOnTheWire(t *testing.T) {
 				if err := s.faults.Add(fault.Rule{
 					Match: fault.Match{Verbs: []string{"watch"}, Namespaces: []string{of.Namespace}}, Action: c.action,
 				}); err != nil {
-					t.Fatal(err)
+					t.Fatalf("add the rule: %v", err)
 				}
 				if got := follow(t, s, of, w,
 					c.most); got != c.want && (c.want != anything+"end" || !strings.HasSuffix(got, "end")) {
@@ -85,7 +85,7 @@ func TestSilentWatchEndsWithTheRule(t *testing.T) {
 		if err := s.faults.Add(fault.Rule{
 			Name: "quiet", Match: fault.Match{Verbs: []string{"watch"}}, Action: &fault.Silence{Frames: 1},
 		}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add the rule: %v", err)
 		}
 		ended := make(chan string, 1)
 		go func() { ended <- follow(t, s, of, w, all) }() // ends with the connection

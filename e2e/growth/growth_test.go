@@ -74,7 +74,7 @@ func launch(t *testing.T) *server {
 	t.Helper()
 	s, err := gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -95,7 +95,7 @@ func launch(t *testing.T) *server {
 	cfg.NextProtos = []string{"http/1.1"} // long headers of HTTP/2 are read slowly (docs/attacks.md)
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	return &server{s, t, web}
@@ -107,7 +107,7 @@ func (s *server) do(request, media, body string, header http.Header) (code int, 
 	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL()+path, strings.NewReader(body))
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("make a request: %v", err)
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", cmp.Or(media, "application/json"))
@@ -139,7 +139,7 @@ func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the CPU time: %v", err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

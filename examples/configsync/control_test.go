@@ -47,11 +47,11 @@ func (w world) define() {
 	w.t.Helper()
 	text, err := os.ReadFile("crd.yaml")
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("read a file: %v", err)
 	}
 	var crd map[string]any
 	if err := yaml.Unmarshal(text, &crd); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("decode YAML: %v", err)
 	}
 	w.Create(w.Objects("apiextensions.k8s.io", "v1", "customresourcedefinitions"), crd)
 	w.Eventually(func() string {
@@ -81,7 +81,7 @@ func (w world) order(name string, namespaces ...any) {
 func (w world) merge(in dynamic.ResourceInterface, name, patch string) {
 	w.t.Helper()
 	if _, err := in.Patch(w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("patch: %v", err)
 	}
 }
 
@@ -93,7 +93,7 @@ func (w world) setColor(color string) {
 func (w world) remove(in dynamic.ResourceInterface, name string) {
 	w.t.Helper()
 	if err := in.Delete(w.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("delete: %v", err)
 	}
 }
 

@@ -1,8 +1,8 @@
 // Command configsync copies a ConfigMap into other namespaces, as ConfigCopy objects
 // ask for (crd.yaml), and keeps the copies equal to the source.
 //
-// It has three nouns. A source is a ConfigMap. A copy of it is created, updated and deleted
-// here, and has a label. A configCopy says which source goes where.
+// A source is a ConfigMap. A copy of it is created, updated and deleted here, and has a label.
+// A configCopy says which source goes where.
 package main
 
 import (

@@ -38,7 +38,7 @@ func (w world) remove(name string) {
 		GracePeriodSeconds: &grace,
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("delete namespace: %v", err)
 	}
 }
 
@@ -52,7 +52,7 @@ func (w world) merge(resource, name, patch string, subresources ...string) {
 	}
 	if _, err := objects.Patch(w.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{},
 		subresources...); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("patch objects: %v", err)
 	}
 }
 

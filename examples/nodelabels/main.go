@@ -1,8 +1,8 @@
 // Command nodelabels labels each node with the number of its pods that are not
 // finished: gapless.io/pods=3.
 //
-// It has two nouns. A pod counts for the node that it runs on, until it is finished. A
-// label with a wrong value is written again.
+// A pod counts for the node that it runs on, until it is finished. A label with a wrong value
+// is written again.
 package main
 
 import (

@@ -12,17 +12,17 @@ func TestDirectoriesThatNobodyHasLockedAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", in)
 	used, err := makeDirectory()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make directory: %v", err)
 	}
 	other := filepath.Join(in, directoryPrefix+"begun") // its owner has not marked it yet
 	abandoned := filepath.Join(in, directoryPrefix+"left")
 	for _, dir := range []string{other, abandoned} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(abandoned, markName), nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	clean(in)
 	for dir, want := range map[string]bool{used.path: true, other: true, abandoned: false} {
@@ -31,7 +31,7 @@ func TestDirectoriesThatNobodyHasLockedAreRemoved(t *testing.T) {
 		}
 	}
 	if err := used.remove(); err != nil {
-		t.Error(err)
+		t.Errorf("remove used: %v", err)
 	}
 }
 
@@ -41,10 +41,10 @@ func TestCleaningIsBounded(t *testing.T) {
 	for i := range 50 {
 		dir := filepath.Join(in, directoryPrefix+strconv.Itoa(i))
 		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, markName), nil, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	for _, want := range []int{30, 10, 0} {

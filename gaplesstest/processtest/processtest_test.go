@@ -35,7 +35,7 @@ func as(t *testing.T, c *rest.Config) caller {
 	t.Helper()
 	client, err := rest.HTTPClientFor(c)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
 	return caller{t, c.Host, client}
@@ -48,7 +48,7 @@ func (c caller) send(method, path, body string) (int, []byte) {
 	for attempt := 0; ; attempt++ {
 		req, err := http.NewRequestWithContext(c.t.Context(), method, c.host+path, strings.NewReader(body))
 		if err != nil {
-			c.t.Fatal(err)
+			c.t.Fatalf("make a request: %v", err)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := c.http.Do(req)
@@ -61,7 +61,7 @@ func (c caller) send(method, path, body string) (int, []byte) {
 		}
 		text, err := io.ReadAll(resp.Body)
 		if err := resp.Body.Close(); err != nil {
-			c.t.Error(err)
+			c.t.Errorf("close body: %v", err)
 		}
 		if err != nil {
 			c.t.Fatalf("%s %s: %v", method, path, err)
@@ -96,11 +96,11 @@ func (c caller) watch(path, rv string) (line string, end func()) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.host+path+"?watch=true&resourceVersion="+rv, nil)
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("make a request: %v", err)
 	}
 	resp, err := c.http.Do(req) //nolint:bodyclose // end closes it
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("do http: %v", err)
 	}
 	line, err = bufio.NewReader(resp.Body).ReadString('\n')
 	if err != nil && line == "" {
@@ -113,7 +113,7 @@ func version(t *testing.T, text []byte) string {
 	t.Helper()
 	var object metav1.PartialObjectMetadata
 	if err := json.Unmarshal(text, &object); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return object.ResourceVersion
 }
@@ -382,16 +382,16 @@ func TestNothingIsLeftWhenTheTestIsKilled(t *testing.T) {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "-test.run", "^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), whatToKill+"=yes")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("stdout pipe: %v", err)
 	}
 	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the command: %v", err)
 	}
 	var kubeconfig, url string
 	lines := bufio.NewScanner(out)
@@ -402,7 +402,7 @@ func TestNothingIsLeftWhenTheTestIsKilled(t *testing.T) {
 		t.Fatalf("there is no server: %q", kubeconfig)
 	}
 	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("kill process: %v", err)
 	}
 	_ = cmd.Wait() // it was killed
 	until(t, "nothing is left", func() bool { return left(t, kubeconfig, url) == "" })

@@ -51,12 +51,12 @@ func audited(t testing.TB, rules string) (*testServer, *auditLog) {
 	t.Helper()
 	p, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n" + rules))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the policy: %v", err)
 	}
 	out := &auditLog{}
 	log, err := audit.Open(p, audit.Options{Path: "-", Stdout: out})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the audit log: %v", err)
 	}
 	return openServer(t, func(c *apiserver.Config) { c.Audit = log }), out
 }
@@ -180,7 +180,7 @@ func TestWatchIsRecordedWhenItOpensAndWhenItEnds(t *testing.T) {
 		s.end()
 		d.api.Drain()
 		if err := d.api.Wait(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait api: %v", err)
 		}
 		if got, want := tellAll(log.take(t)), "RequestResponse ResponseComplete"+line+
 			"200 request=false response=false"; got != want {
@@ -262,10 +262,10 @@ func BenchmarkAudit(b *testing.B) {
 				[]byte(
 					"apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: " + level + "}]"))
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("parse the policy: %v", err)
 			}
 			if cfg.Audit, err = audit.Open(p, audit.Options{Path: b.TempDir() + "/audit.log"}); err != nil {
-				b.Fatal(err)
+				b.Fatalf("open the audit log: %v", err)
 			}
 			b.Cleanup(func() { _ = cfg.Audit.Close() })
 		}

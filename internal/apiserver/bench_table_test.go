@@ -50,10 +50,10 @@ func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates strin
 	h = apiserver.New(b.Context(), apiserver.Config{Reader: reg, Writer: reg, Live: live})
 	definition, err := os.ReadFile("../kinds/custom/testdata/certificates.yaml")
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("read a file: %v", err)
 	}
 	if definition, err = yaml.YAMLToJSON(definition); err != nil {
-		b.Fatal(err)
+		b.Fatalf("YAML to JSON: %v", err)
 	}
 	r := get(b, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
 	create := httptest.NewRequestWithContext(b.Context(), http.MethodPost, r.URL.Path, strings.NewReader(string(definition)))
@@ -70,14 +70,14 @@ func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates strin
 			object := fmt.Appendf(nil, body, name)
 			made, err := reg.Create(b.Context(), t, object, metav1.CreateOptions{})
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("create reg: %v", err)
 			}
 			object = bytes.Replace(object, []byte(`"metadata":{`),
 				fmt.Appendf(nil, `"metadata":{"resourceVersion":"%s",`, made.Object.ResourceVersion()), 1)
 			status := t
 			status.Name, status.Subresource = name, "status"
 			if _, err := reg.Update(b.Context(), status, object, metav1.UpdateOptions{}); err != nil {
-				b.Fatal(err)
+				b.Fatalf("update reg: %v", err)
 			}
 		}
 	}

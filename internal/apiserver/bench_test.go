@@ -61,7 +61,7 @@ func write(b *testing.B, reg *registry.Registry, target kinds.Target, name strin
 	body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x",
 		780) + `"}}`
 	if _, err := reg.Create(b.Context(), target, []byte(body), metav1.CreateOptions{}); err != nil {
-		b.Fatal(err)
+		b.Fatalf("create reg: %v", err)
 	}
 }
 
@@ -82,7 +82,7 @@ func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
+		b.Fatalf("read the CPU time: %v", err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
@@ -138,11 +138,11 @@ func BenchmarkListOverTLS(b *testing.B) {
 	for b.Loop() {
 		resp, err := d.h2.Do(d.request("GET", configMaps+"?resourceVersion=0", ""))
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("do h2: %v", err)
 		}
 		n, err := io.Copy(io.Discard, resp.Body)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("copy: %v", err)
 		}
 		_ = resp.Body.Close()
 		b.SetBytes(n)

@@ -316,7 +316,7 @@ func TestBodiesOverThreeMegabytesAreRefused(t *testing.T) {
 					body, err := io.ReadAll(resp.Body)
 					_ = resp.Body.Close()
 					if err != nil {
-						t.Fatal(err)
+						t.Fatalf("read to the end: %v", err)
 					}
 					if resp.StatusCode != c.want {
 						t.Errorf("%s, chunked %v: %d %.300s", resp.Proto, chunked, resp.StatusCode, body)

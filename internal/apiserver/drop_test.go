@@ -23,7 +23,7 @@ func (a answer) tree(t *testing.T) map[string]any {
 	if a.Header.Get("Content-Type") == "application/yaml" {
 		var v map[string]any
 		if err := yaml.Unmarshal(body, &v); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode YAML: %v", err)
 		}
 		return v
 	}
@@ -209,7 +209,7 @@ func TestCompressedStreamingListDropsManagedFields(t *testing.T) {
 		"Accept: application/json"+drops, "Accept-Encoding: gzip")
 	z, err := gzip.NewReader(s.resp.Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a reader: %v", err)
 	}
 	body, err := io.ReadAll(z)
 	if err != nil || !bytes.Contains(body, []byte(`"name":"a"`)) || bytes.Contains(body, []byte("managedFields")) {

@@ -117,7 +117,7 @@ func TestNamesOfOneConnectionShare(t *testing.T) {
 		limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 9, FaultsPerMinute: 9}, limit.NewRefusals())
 	conn, err := wrapped.Accept()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("accept wrapped: %v", err)
 	}
 	if got := took(limit.NewContext(t.Context(), conn), "invented-"); got > 25 {
 		t.Errorf("one connection got %d of 100 places by inventing names", got)

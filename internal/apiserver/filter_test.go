@@ -54,19 +54,19 @@ func (d *testServer) user(dir, name string, groups ...string) tls.Certificate {
 	d.t.Helper()
 	caPEM, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("read a file: %v", err)
 	}
 	keyPEM, err := os.ReadFile(filepath.Join(dir, "pki", "ca.key"))
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("read a file: %v", err)
 	}
 	ca, err := tls.X509KeyPair(caPEM, keyPEM)
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("read the key pair: %v", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("generate a key: %v", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name, Organization: groups},
@@ -75,7 +75,7 @@ func (d *testServer) user(dir, name string, groups ...string) tls.Certificate {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("create a certificate: %v", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
@@ -89,12 +89,12 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 	dir := t.TempDir()
 	other, err := auth.Open(dir, auth.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the credentials: %v", err)
 	}
 	cert, key := other.Admin()
 	foreign, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the key pair: %v", err)
 	}
 	stranger := d.client(2)
 	for _, path := range []string{
@@ -129,7 +129,7 @@ func TestForbiddenUsersGetUpstreamsErrors(t *testing.T) {
 	dir := t.TempDir()
 	creds, err := auth.Open(dir, auth.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the credentials: %v", err)
 	}
 	d := openServer(t, nil)
 	d.url = serveTLS(t, d.api, creds.ServerTLS())

@@ -52,7 +52,7 @@ func openHall(t testing.TB) *hall {
 	target.Resource, _ = live.Load().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	if _, err := reg.Create(t.Context(), target, []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`),
 		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create reg: %v", err)
 	}
 	return h
 }
@@ -72,10 +72,10 @@ func (h *hall) serve(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	if w.Header().Get("Content-Encoding") == "gzip" {
 		z, err := gzip.NewReader(w.Body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a reader: %v", err)
 		}
 		if body, err = io.ReadAll(z); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read to the end: %v", err)
 		}
 	}
 	media, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")

@@ -171,7 +171,7 @@ func TestOnlyListItemsOfBuiltInKindsOmitTheirKind(t *testing.T) {
 		}
 		var list map[string]any
 		if err := yaml.Unmarshal([]byte(body), &list); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode YAML: %v", err)
 		}
 		for _, key := range []string{"items", "rows"} {
 			found, _ := list[key].([]any)
@@ -294,7 +294,7 @@ func (d *testServer) try(client *http.Client, path string, headers ...string) (c
 	d.t.Helper()
 	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.url+path, http.NoBody)
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("make a request: %v", err)
 	}
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")

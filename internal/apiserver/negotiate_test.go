@@ -106,7 +106,7 @@ func TestAcceptSelectsTheForm(t *testing.T) {
 			default:
 				body, err := io.ReadAll(s.resp.Body)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("read to the end: %v", err)
 				}
 				var v map[string]any
 				if media == protobufType {
@@ -214,7 +214,7 @@ func TestLargeAnswersAreCompressedIfAccepted(t *testing.T) {
 			if c.zipped {
 				z, err := gzip.NewReader(strings.NewReader(a.body))
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("make a reader: %v", err)
 				}
 				body, err := io.ReadAll(z)
 				if err != nil {

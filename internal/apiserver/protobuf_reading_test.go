@@ -71,11 +71,11 @@ func envelopeTree(t testing.TB, body []byte) map[string]any {
 	t.Helper()
 	o, err := openEnvelope(body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the envelope: %v", err)
 	}
 	text, err := json.Marshal(o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return tree(t, string(text))
 }
@@ -99,7 +99,7 @@ func eventTree(t testing.TB, event []byte) map[string]any {
 	t.Helper()
 	var e metav1.WatchEvent
 	if err := e.Unmarshal(event); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	return map[string]any{"type": e.Type, "object": envelopeTree(t, e.Object.Raw)}
 }

@@ -31,11 +31,11 @@ func (a answer) plain(t *testing.T) []byte {
 	}
 	z, err := gzip.NewReader(strings.NewReader(a.body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a reader: %v", err)
 	}
 	body, err := io.ReadAll(z)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read to the end: %v", err)
 	}
 	return body
 }
@@ -106,11 +106,11 @@ func TestProtobufListIsEncodedAsUpstream(t *testing.T) {
 		body := []byte(d.do("GET", configMaps+query, "", protobufAccepted).body)
 		o, err := openEnvelope(body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the envelope: %v", err)
 		}
 		want, err := runtime.Encode(protobuf.NewSerializer(nil, nil), o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode: %v", err)
 		}
 		if !bytes.Equal(want, body) {
 			t.Errorf("%s: other bytes than upstream's: %q, want %q", query, body, want)
@@ -142,7 +142,7 @@ func TestProtobufListsOfViewsAndMetadata(t *testing.T) {
 		}
 		list := d.do("GET", v1, "", protobufAccepted+partialsParams)
 		if o, err := openEnvelope([]byte(list.body)); err != nil {
-			t.Error(err)
+			t.Errorf("open the envelope: %v", err)
 		} else if got := envelopeTree(t, []byte(list.body)); got["kind"] != "PartialObjectMetadataList" ||
 			len(got["items"].([]any)) != 2 {
 			t.Errorf("%v %v", o, got)

@@ -21,11 +21,11 @@ func withTokens(t testing.TB, anonymous bool) *authn.Authenticator {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens.csv")
 	if err := os.WriteFile(path, []byte("secret,jane,7\n"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	tokens, err := authn.ReadTokens(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read tokens: %v", err)
 	}
 	return authn.New(authn.Config{Tokens: tokens, Anonymous: anonymous})
 }
@@ -72,7 +72,7 @@ func TestARefusalDoesNotSayWhatIsServed(t *testing.T) {
 func TestReasonsOfHealthChecksAreForWhoIsKnown(t *testing.T) {
 	policy, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the policy: %v", err)
 	}
 	for _, anonymous := range []bool{false, true} {
 		for _, audited := range []bool{false, true} {
@@ -83,7 +83,7 @@ func TestReasonsOfHealthChecksAreForWhoIsKnown(t *testing.T) {
 					return
 				}
 				if cfg.Audit, err = audit.Open(policy, audit.Options{Path: "-", Stdout: io.Discard}); err != nil {
-					t.Fatal(err)
+					t.Fatalf("open the audit log: %v", err)
 				}
 			})
 			for token, known := range map[string]bool{"": false, "wrong": false, "secret": true} {

@@ -18,12 +18,12 @@ func inProtobuf(t *testing.T, o runtime.Object) string {
 	t.Helper()
 	kinds, _, err := clientscheme.Scheme.ObjectKinds(o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("object kinds: %v", err)
 	}
 	o.GetObjectKind().SetGroupVersionKind(kinds[0])
 	raw, err := runtime.Encode(protobuf.NewSerializer(clientscheme.Scheme, clientscheme.Scheme), o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode: %v", err)
 	}
 	return string(raw)
 }

@@ -38,11 +38,11 @@ func (d *testServer) raw(request, headers string) (*tls.Conn, *bufio.Reader) {
 	host := strings.TrimPrefix(d.url, "https://")
 	conn, err := (&tls.Dialer{Config: cfg}).DialContext(d.t.Context(), "tcp", host)
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("connect: %v", err)
 	}
 	d.t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, request+"\r\nHost: "+host+"\r\n"+headers+"\r\n"); err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("write: %v", err)
 	}
 	return conn.(*tls.Conn), bufio.NewReader(conn)
 }
@@ -94,7 +94,7 @@ func say(t testing.TB, conn net.Conn, first byte, payload string) {
 		frame[6+i] ^= frame[2+i%4]
 	}
 	if _, err := conn.Write(frame); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write conn: %v", err)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestInvalidHandshakesAreRefused(t *testing.T) {
 			case resp.Header.Get("Content-Type") == "application/json":
 				body, err := io.ReadAll(resp.Body)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("read to the end: %v", err)
 				}
 				var what any = ""
 				if len(body) > 0 {
@@ -251,7 +251,7 @@ func (d *testServer) dial(query string, headers ...string) *websocket.Conn {
 	}
 	conn, _, err := websocket.Dial(d.t.Context(), d.url+configMaps+"?watch=1"+query, opts) //nolint:bodyclose // Dial does
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Fatalf("connect: %v", err)
 	}
 	conn.SetReadLimit(8 << 20)
 	d.t.Cleanup(func() { _ = conn.CloseNow() })
@@ -300,12 +300,12 @@ func TestWebSocketWatchEndsWithTheCloseCodeOfItsReason(t *testing.T) {
 	now := rvOf(t, d.do("GET", configMaps, "").body)
 	rv, err := kube.ParseResourceVersion(now)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse resource version: %v", err)
 	}
 	heard(t, d.dial("&allowWatchBookmarks=1&timeoutSeconds=1"), "ADDED b", "INITIAL-END "+now, "close 1000")
 	heard(t, d.dial("&timeoutSeconds=-1&resourceVersion="+now), "close 1000")
 	if _, err := d.reg.Compact(t.Context(), store.Compaction{UpTo: int64(rv)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact reg: %v", err)
 	}
 	heard(t, d.dial("&resourceVersion="+old), "ERROR 410", "close 1000")
 	asked, plain := d.dial("&allowWatchBookmarks=1&resourceVersion="+now), d.dial("&resourceVersion="+now)
@@ -332,7 +332,7 @@ func TestWebSocketWatchHasTheNegotiatedForm(t *testing.T) {
 	for i, name := range []string{"a", "b"} {
 		_, line, err := conn.Read(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read conn: %v", err)
 		}
 		e := tree(t, string(line))
 		rows, _ := at(e, "object", "rows").([]any)
@@ -373,7 +373,7 @@ func TestWebSocketWatchEndsWhenItsClientLeaves(t *testing.T) {
 				t.Fatalf("%x", first)
 			}
 			if err := leave(conn); err != nil {
-				t.Fatal(err)
+				t.Fatalf("leave: %v", err)
 			}
 			<-s.closed
 		})

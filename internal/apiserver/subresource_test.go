@@ -16,12 +16,12 @@ func wrapped(t *testing.T, apiVersion, kind string, o interface{ Marshal() ([]by
 	t.Helper()
 	raw, err := o.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode: %v", err)
 	}
 	envelope := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}
 	body, err := envelope.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode the envelope: %v", err)
 	}
 	return "k8s\x00" + string(body)
 }

@@ -112,7 +112,7 @@ func TestWatchedTablesHaveColumnsInTheFirstEventOnly(t *testing.T) {
 			Object json.RawMessage
 		}
 		if err := json.Unmarshal(s.lines.Bytes(), &e); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		table := tableOf(t, e.Object)
 		if e.Type != want || table.Kind != "Table" || len(table.Rows) != 1 {

@@ -66,7 +66,7 @@ func added(t testing.TB, name string, rv kube.ResourceVersion, bytes int) wire.W
 		name, rv, strings.Repeat("x", bytes))
 	o, err := wire.ParseObject([]byte(body), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the object: %v", err)
 	}
 	return wire.WatchEvent{Type: kube.Added, ResourceVersion: rv, Object: o}
 }
@@ -140,7 +140,7 @@ func (c *clockwork) send(text string) (net.Conn, *bufio.Reader) {
 	c.pipes.conns <- server
 	c.t.Cleanup(func() { _ = client.Close() })
 	if _, err := io.WriteString(client, text); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("write: %v", err)
 	}
 	return client, bufio.NewReader(client)
 }
@@ -152,7 +152,7 @@ func (c *clockwork) watch(query string) *reports {
 	conn, from := c.send("GET " + configMaps + "?watch=1" + query + " HTTP/1.1\r\nHost: x\r\n\r\n")
 	resp, err := http.ReadResponse(from, nil) //nolint:bodyclose // the pipe is closed by send
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("read response: %v", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		c.t.Fatalf("watch: %d", resp.StatusCode)
@@ -373,7 +373,7 @@ func TestStalledWatcherIsKeptUntilItsDeadlineAndASlowOneFinishes(t *testing.T) {
 		c := wind(t, s)
 		_, from := c.send("GET " + configMaps + "?watch=1&resourceVersion=7&timeoutSeconds=100 HTTP/1.1\r\nHost: x\r\n\r\n")
 		if _, err := http.ReadResponse(from, nil); err != nil { //nolint:bodyclose // the pipe is closed by send
-			t.Fatal(err)
+			t.Fatalf("read response: %v", err)
 		}
 		s.events <- []wire.WatchEvent{added(t, "a", 8, 100<<10)}
 		began := time.Now()
@@ -389,7 +389,7 @@ func TestStalledWatcherIsKeptUntilItsDeadlineAndASlowOneFinishes(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		resp, err := http.ReadResponse(from, nil) //nolint:bodyclose // the pipe is closed by send
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read response: %v", err)
 		}
 		var batch []wire.WatchEvent
 		for i := range 8 {
@@ -415,7 +415,7 @@ func TestWatchEndsWhenItsClientLeaves(t *testing.T) {
 		s := newScript(7)
 		r := wind(t, s).watch("&resourceVersion=7")
 		if err := r.conn.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close conn: %v", err)
 		}
 		<-s.closed
 		<-r.ended
@@ -454,7 +454,7 @@ func TestSlowBodyIsRefused(t *testing.T) {
 				}
 				resp, err := http.ReadResponse(from, nil) //nolint:bodyclose // the pipe is closed by send
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("read response: %v", err)
 				}
 				body, err := io.ReadAll(resp.Body)
 				took := time.Since(began).Truncate(time.Millisecond) // bytes that came give a moment more

@@ -74,7 +74,7 @@ func TestCompressedStreamingListCanBeReadWhileItArrives(t *testing.T) {
 		// A reader gets all of what was flushed, and all of it is one member.
 		z, err := gzip.NewReader(bufio.NewReader(w.resp.Body))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a reader: %v", err)
 		}
 		z.Multistream(false)
 		lines := &stream{t: t, lines: bufio.NewScanner(z)}

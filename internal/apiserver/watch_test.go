@@ -88,10 +88,10 @@ func TestExpiredWatchGetsAnErrorFrameInA200(t *testing.T) {
 	now := rvOf(t, d.do("GET", configMaps, "").body)
 	rv, err := kube.ParseResourceVersion(now)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse resource version: %v", err)
 	}
 	if _, err := d.reg.Compact(t.Context(), store.Compaction{UpTo: int64(rv)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact reg: %v", err)
 	}
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		for _, accept := range []string{acceptJSON, acceptTable} {

@@ -178,12 +178,12 @@ func envelope(t testing.TB, apiVersion, kind string, object interface{ Marshal()
 	t.Helper()
 	raw, err := object.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal object: %v", err)
 	}
 	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: raw}
 	body, err := unknown.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal unknown: %v", err)
 	}
 	return string(append(bytes.Clone([]byte("k8s\x00")), body...))
 }

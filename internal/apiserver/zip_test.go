@@ -20,7 +20,7 @@ func unzipped(t testing.TB, a answer) string {
 	from := strings.NewReader(a.body)
 	z, err := gzip.NewReader(from)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a reader: %v", err)
 	}
 	z.Multistream(false)
 	plain, err := io.ReadAll(z)
@@ -92,12 +92,12 @@ func TestConcurrentCompressedListsAreCorrect(t *testing.T) {
 			for range 5 {
 				a, err := d.h2.Do(d.request("GET", configMaps, "", "Accept-Encoding: gzip"))
 				if err != nil {
-					t.Error(err)
+					t.Errorf("do h2: %v", err)
 					return
 				}
 				raw, err := io.ReadAll(a.Body)
 				if err := a.Body.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("close body: %v", err)
 				}
 				if err != nil || unzipped(t, answer{Response: a, body: string(raw)}) != want {
 					t.Errorf("another list: %v", err)

@@ -16,7 +16,7 @@ func held(t *testing.T, s store.Store) map[string]string {
 	t.Helper()
 	page, err := s.Read(t.Context(), store.Query{End: "\xff"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	all := map[string]string{}
 	for _, r := range page.Records {
@@ -29,7 +29,7 @@ func memory(t *testing.T) store.Store {
 	t.Helper()
 	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -37,10 +37,10 @@ func memory(t *testing.T) store.Store {
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 		if err := log.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close log: %v", err)
 		}
 	})
 	return log
@@ -51,14 +51,14 @@ func put(t *testing.T, s store.Store, key, value string) {
 	t.Helper()
 	page, err := s.Read(t.Context(), store.Query{Start: key})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	txn := store.Txn{Key: key, Value: []byte(value), Delete: value == ""}
 	for _, r := range page.Records {
 		txn.ExpectedModRevision = r.ModRevision
 	}
 	if _, err := s.Commit(t.Context(), txn); err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit: %v", err)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestRestoreUndoesCreationsUpdatesAndDeletions(t *testing.T) {
 	want := held(t, s)
 	b, err := baseline.Take(t.Context(), s)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("take: %v", err)
 	}
 	if last, err := b.Restore(t.Context(), s); last != 0 || err != nil {
 		t.Errorf("nothing differs, and Restore wrote up to revision %d: %v", last, err)
@@ -86,7 +86,7 @@ func TestRestoreUndoesCreationsUpdatesAndDeletions(t *testing.T) {
 	}
 	last, err := b.Restore(t.Context(), s)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("restore: %v", err)
 	}
 	if got := held(t, s); !maps.Equal(got, want) {
 		t.Errorf("the store holds %v, want %v", got, want)
@@ -101,7 +101,7 @@ func TestDefinitionsAreRemovedAfterTheirObjects(t *testing.T) {
 	s := memory(t)
 	b, err := baseline.Take(t.Context(), s)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("take: %v", err)
 	}
 	const definition = "customresourcedefinitions.apiextensions.k8s.io/widgets.example.com"
 	put(t, s, definition, "x")
@@ -110,17 +110,17 @@ func TestDefinitionsAreRemovedAfterTheirObjects(t *testing.T) {
 	}
 	changes, err := s.Changes(t.Context(), store.From{After: 1_000_000_011})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = changes.Close() }() // it only ends
 	if _, err := b.Restore(t.Context(), s); err != nil {
-		t.Fatal(err)
+		t.Fatalf("restore: %v", err)
 	}
 	var deleted []string
 	for len(deleted) < 11 {
 		batch, err := changes.Next(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("next changes: %v", err)
 		}
 		for _, c := range batch.Changes {
 			deleted = append(deleted, c.Key)

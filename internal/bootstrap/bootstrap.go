@@ -1,12 +1,11 @@
 // Package bootstrap creates the objects that every cluster has, and restores them as a
 // cluster does.
 //
-// It has two nouns. A [Controller] creates what kube-apiserver creates at its start (the
-// Service kubernetes with its endpoints, the bootstrap roles) and, if configured, what
-// kube-controller-manager maintains (in every namespace the ConfigMap
-// kube-root-ca.crt and the ServiceAccount default; aggregated roles). A task is one object,
-// or the objects of one namespace, to check; it is idempotent, and writes nothing when
-// nothing has to change.
+// A [Controller] creates what kube-apiserver creates at its start (the Service kubernetes with
+// its endpoints, the bootstrap roles) and, if configured, what kube-controller-manager
+// maintains (in every namespace the ConfigMap kube-root-ca.crt and the ServiceAccount default;
+// aggregated roles). A task is one object, or the objects of one namespace, to check; it is
+// idempotent, and writes nothing when nothing has to change.
 package bootstrap
 
 import (

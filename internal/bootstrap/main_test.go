@@ -61,7 +61,7 @@ func keep(t testing.TB, log *revlog.Log, address string, ca []byte) *cluster {
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }() // ends with ctx
 	if err := c.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 	k := bootstrap.New(bootstrap.Config{
 		Verbs: c, Live: c.live, Address: netip.MustParseAddrPort(address), CA: ca, Logger: slog.New(slog.DiscardHandler),
@@ -102,7 +102,7 @@ func (c *cluster) find(t kinds.Target) *wire.Object {
 		return nil
 	}
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("get: %v", err)
 	}
 	return o
 }
@@ -143,7 +143,7 @@ func (c *cluster) merge(t kinds.Target, patch string) {
 func (c *cluster) delete(t kinds.Target) {
 	c.t.Helper()
 	if _, err := c.Delete(c.t.Context(), t, metav1.DeleteOptions{}); err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("delete: %v", err)
 	}
 }
 
@@ -152,7 +152,7 @@ func (c *cluster) revision() int64 {
 	c.t.Helper()
 	rv, err := c.log.Progress(c.t.Context())
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("progress log: %v", err)
 	}
 	return rv
 }
@@ -162,7 +162,7 @@ func (c *cluster) count(t kinds.Target) int {
 	c.t.Helper()
 	list, err := c.List(c.t.Context(), t, wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
 	if err != nil {
-		c.t.Fatal(err)
+		c.t.Fatalf("list: %v", err)
 	}
 	n := 0
 	for _, err := range list.Items {
@@ -182,7 +182,7 @@ func read[T any](t testing.TB, o *wire.Object) *T {
 	}
 	typed := new(T)
 	if err := json.Unmarshal(o.JSON(), typed); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return typed
 }

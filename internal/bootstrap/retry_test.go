@@ -65,7 +65,7 @@ func TestFailedWritesAreRetriedWithBackoff(t *testing.T) {
 		<-time.After(time.Hour)             // virtual
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 		// 1, 2, 4, … 32 s, and then a minute each time.
 		if rounds := verbs.calls.Load() / once; rounds < 60 || rounds > 70 {

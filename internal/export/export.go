@@ -1,10 +1,10 @@
 // Package export writes the objects of a server as manifests that gapless serve --from, or
 // kubectl apply, can read.
 //
-// It has four nouns. An [Exporter] reads the objects page by page, removes what the server
-// writes, and passes them to a sink. A sink is a stream of documents ([Stream]) or a
-// directory with a file per object ([Directory]). [Options] select objects. A [Result]
-// counts what was written and what was left out.
+// An [Exporter] reads the objects page by page, removes what the server writes, and passes
+// them to a sink. A sink is a stream of documents ([Stream]) or a directory with a file per
+// object ([Directory]). [Options] select objects. A [Result] counts what was written and what
+// was left out.
 package export
 
 import (

@@ -145,7 +145,7 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tree, err := decode([]byte(c.object))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode: %v", err)
 			}
 			if why := c.options.clean(c.r, tree); why != c.why {
 				t.Errorf("left out because %q, want %q", why, c.why)
@@ -176,7 +176,7 @@ func FuzzEncode(f *testing.F) {
 		}
 		first, err := encode(tree)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode: %v", err)
 		}
 		asJSON, err := yaml.YAMLToJSONStrict(first) // of JSON too
 		if err != nil {
@@ -207,7 +207,7 @@ func TestDirectoryIsReplacedAtTheEndOnly(t *testing.T) {
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("walk over a directory: %v", err)
 		}
 		return names
 	}
@@ -215,26 +215,26 @@ func TestDirectoryIsReplacedAtTheEndOnly(t *testing.T) {
 		t.Helper()
 		d, err := NewDirectory(dir, replace)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 		for _, name := range names {
 			if err := d.Put(resource("apps", "deployments"), "shop", name, []byte("x")); err != nil {
-				t.Fatal(err)
+				t.Fatalf("put: %v", err)
 			}
 		}
 		return d
 	}
 	if err := open(KeepFormer, "a").Abort(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("abort: %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an export that was given up leaves its directory: %v", err)
 	}
 	if err := open(KeepFormer, "a", "b").Finish(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("finish: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "README"), nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if _, err := NewDirectory(dir, KeepFormer); !errors.Is(err, ErrNotEmpty) {
 		t.Errorf("into a full directory: %v", err)
@@ -244,7 +244,7 @@ func TestDirectoryIsReplacedAtTheEndOnly(t *testing.T) {
 		t.Errorf("an export under way has the files %v", got)
 	}
 	if err := open(ReplaceFormer, "c").Finish(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("finish: %v", err)
 	}
 	if diff := cmp.Diff([]string{"README", "namespaces/shop/deployments.apps/c.yaml"}, files()); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
@@ -275,7 +275,7 @@ func TestListThatExpiresIsExplained(t *testing.T) {
 	defer server.Close()
 	c, err := client.New(&rest.Config{Host: server.URL})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	defer c.CloseIdle()
 	var out strings.Builder

@@ -33,7 +33,7 @@ func TestPathsAreCleaned(t *testing.T) {
 			called = "nothing"
 			if _, err := callers.Of(&kinds.Webhook{URL: server.URL + given, CABundle: authority}).Post(t.Context(),
 				[]byte("{}")); err != nil {
-				t.Error(err)
+				t.Errorf("post of: %v", err)
 			}
 			if called != want {
 				t.Errorf("of a URL: %s was called, want %s", called, want)

@@ -1,8 +1,8 @@
 // Package hook calls webhooks over HTTPS: those that convert objects, and those that are asked
 // about writes.
 //
-// It has three nouns. [Callers] are the connections to all webhooks of one purpose. A [Caller]
-// posts to one webhook. A [Cluster] knows where services are.
+// [Callers] are the connections to all webhooks of one purpose. A [Caller] posts to one
+// webhook. A [Cluster] knows where services are.
 //
 // A webhook that hangs costs no more than the places that its callers have: more of them wait,
 // no longer than their own time. Nothing here holds a lock while a webhook is called.

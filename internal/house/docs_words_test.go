@@ -66,7 +66,7 @@ func checkExportedDocs(t *testing.T, dir string, names []string, internal map[st
 		for _, spec := range file.Imports {
 			of, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("unquote a string: %v", err)
 			}
 			local := path.Base(of)
 			if spec.Name != nil {
@@ -78,7 +78,7 @@ func checkExportedDocs(t *testing.T, dir string, names []string, internal map[st
 	}
 	pkg, err := doc.NewFromFiles(fset, files, path.Join(module, dir))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the keys: %v", err)
 	}
 	checkText := func(where, text string) {
 		if found := internalPath.FindString(text); found != "" {
@@ -178,7 +178,7 @@ func parseFile(t *testing.T, fset *token.FileSet, name string) *ast.File {
 	t.Helper()
 	file, err := parser.ParseFile(fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse a file: %v", err)
 	}
 	return file
 }
@@ -255,7 +255,7 @@ func TestDocsAndCodeSpeakTheFieldsLanguage(t *testing.T) {
 		}
 		content, err := os.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		lines := strings.Split(string(content), "\n")
 		folded := strings.Split(strings.ToLower(string(content)), "\n")

@@ -21,10 +21,10 @@ import (
 // What is still to be mended, over the whole repository. Each number is a ratchet: whoever mends
 // some lowers it, and nobody raises it.
 const (
-	maxLongLines    = 3759 // of Go files; make wrap breaks most of them
-	maxLongPages    = 1809 // lines of pages
-	maxBareErrors   = 1727 // t.Fatal(err) does not say what was being done: t.Fatalf("list pods: %v", err)
-	maxCountedNouns = 131  // package docs that count their nouns; see TestPackageDocsCountNoNouns
+	maxLongLines    = 22  // of Go files; make wrap breaks what it can
+	maxLongPages    = 0   // lines of pages
+	maxBareErrors   = 252 // t.Fatal(err) does not say what was being done: t.Fatalf("list pods: %v", err)
+	maxCountedNouns = 0   // package docs that count their nouns; see TestPackageDocsCountNoNouns
 )
 
 // ours is a file that is written by hand.

@@ -21,7 +21,7 @@ var (
 func TestWalksOfTheArchitectureNameFunctionsThatExist(t *testing.T) {
 	page, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	steps := walkStep.FindAllStringSubmatch(string(page), -1)
 	if len(steps) < 20 {

@@ -1,7 +1,7 @@
 // Package proxy is a reverse proxy in front of an API server that can make requests fail.
 //
-// It has two nouns. A [Config] says in front of what the proxy is and who may use it, and a
-// [Proxy] is what runs. Watches and upgrades (WebSocket, SPDY) pass as they are.
+// A [Config] says in front of what the proxy is and who may use it, and a [Proxy] is what
+// runs. Watches and upgrades (WebSocket, SPDY) pass as they are.
 package proxy
 
 import (

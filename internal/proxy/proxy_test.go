@@ -40,7 +40,7 @@ func inFront(t *testing.T, h http.HandlerFunc) *rest.Config {
 		Listen: "127.0.0.1:0", Dir: dir, Faults: fault.New(1), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a proxy: %v", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	address, ended := make(chan string, 1), make(chan error, 1)
@@ -48,7 +48,7 @@ func inFront(t *testing.T, h http.HandlerFunc) *rest.Config {
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	select {
@@ -58,7 +58,7 @@ func inFront(t *testing.T, h http.HandlerFunc) *rest.Config {
 		}
 	case err := <-ended:
 		ended <- nil
-		t.Fatal(err)
+		t.Fatalf("wait for the end: %v", err)
 		return nil
 	}
 }
@@ -73,7 +73,7 @@ func TestAWriteWhoseAnswerIsLostIsSentOnce(t *testing.T) {
 	})
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	defer client.CloseIdleConnections()
 	maps := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("default")
@@ -91,21 +91,21 @@ func TestABrokenBodyIsTheClientsError(t *testing.T) {
 	cfg := inFront(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	config, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", strings.TrimPrefix(cfg.Host, "https://"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	defer func() { _ = conn.Close() }()
 	_, err = io.WriteString(conn,
 		"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\nnone\r\n")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("write: %v", err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read response: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if body, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusBadRequest ||

@@ -1,6 +1,6 @@
 // Package refusal answers requests that are not served.
 //
-// It has one noun: a refusal is the Status of an error, as an answer.
+// A refusal is the Status of an error, as an answer.
 package refusal
 
 import (

@@ -22,7 +22,7 @@ func TestARefusalHasTheStatusAndWhenToTryAgain(t *testing.T) {
 		want := wire.StatusOf(err)
 		var got metav1.Status
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		if got.Message != want.Message || w.Code != int(want.Code) || w.Header().Get("Retry-After") != after ||
 			w.Header().Get("Content-Type") != "application/json" {

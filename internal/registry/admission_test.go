@@ -371,7 +371,7 @@ func TestPluginsSeeAManagerOnlyIfTheClientNamesIt(t *testing.T) {
 	for name, o := range map[string]metav1.CreateOptions{"agent": {}, "me": {FieldManager: "me"}} {
 		out, err := s.Create(t.Context(), maps, []byte(configMap(name)), o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("create: %v", err)
 		}
 		if text := string(out.Object.JSON()); !strings.Contains(text, `"manager":"`+name+`"`) {
 			t.Errorf("the manager is not %s: %s", name, text)

@@ -295,7 +295,7 @@ func TestPluginsCannotMakeAnOwnerTwice(t *testing.T) {
 	s := reviewed(t, p)
 	out, err := s.Create(t.Context(), by(s.at("configmaps", "default")), []byte(ownedBy("a")), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if refs, _ := field(t, out.Object, "metadata", "ownerReferences").([]any); len(refs) != 1 {
 		t.Errorf("created %s", out.Object.JSON())

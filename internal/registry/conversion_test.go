@@ -52,7 +52,7 @@ func TestEveryVerbConverts(t *testing.T) {
 	s.delete(s.at(barsV2, "default", "a"))
 	all, err := s.DeleteCollection(t.Context(), s.at(barsV2, "default"), metav1.DeleteOptions{}, options(nil))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete the collection: %v", err)
 	}
 	shows(t, items(all)[0], `t.example.com/v2 {"count":"5"}`)
 }
@@ -76,7 +76,7 @@ func TestApplyMergesWhatIsManagedInAnotherVersion(t *testing.T) {
 			metav1.PatchOptions{FieldManager: manager})
 	}
 	if _, err := apply(bars, bar("v1", "a", `{"n":1}`), "one"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	_, err := apply(barsV2, bar("v2", "a", `{"count":"2"}`), "two")
 	if got := wire.StatusOf(err); got.Code != http.StatusConflict || !strings.Contains(got.Message, ".spec.n") {
@@ -84,11 +84,11 @@ func TestApplyMergesWhatIsManagedInAnotherVersion(t *testing.T) {
 	}
 	out, err := apply(barsV2, bar("v2", "a", `{"a":"x"}`), "two")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	shows(t, out.Object, `t.example.com/v2 {"a":"x","count":"1"}`)
 	if out, err = apply(barsV2, bar("v2", "a", `{}`), "one"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	shows(t, out.Object, `t.example.com/v2 {"a":"x"}`)
 }
@@ -109,7 +109,7 @@ func TestAnApplyFailsWhereAVersionOfAManagerLacksAField(t *testing.T) {
 		return err
 	}
 	if err := apply("v1beta1", `{"a":"1"}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	if got := wire.StatusOf(apply("v1", `{"a":"1"}`)); got.Code != http.StatusInternalServerError ||
 		!strings.Contains(got.Message, ".spec.new: field not declared in schema") {
@@ -271,7 +271,7 @@ func TestASlowWebhookDelaysNobodyElse(t *testing.T) {
 	}
 	quick.take(8)
 	if err := s.Ready(); err != nil {
-		t.Error(err)
+		t.Errorf("wait until it is ready: %v", err)
 	}
 	s.create(s.at("namespaces"), `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x"}}`)
 	close(release)
@@ -288,7 +288,7 @@ func TestAWebhookCanReadAndWriteHere(t *testing.T) {
 	was := s.create(s.at(bars, "default"), bar("v1", "a", `{"n":1}`))
 	h.instead(func(w http.ResponseWriter, r *http.Request, body []byte) {
 		if _, err := s.Get(r.Context(), s.at(bars, "default", "a"), ""); err != nil {
-			t.Error(err)
+			t.Errorf("get: %v", err)
 		}
 		s.merge(s.at(bars, "default", "a"), fmt.Sprintf(`{"spec":{"a":"%d"}}`, h.reviews.Load())) //nolint:contextcheck // it has the test's
 		h.convert(w, body)
@@ -303,7 +303,7 @@ func TestServicesAreFoundByTheirObjects(t *testing.T) {
 	h, s := newWebhook(t), serve(t)
 	at, err := url.Parse(h.URL)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse an address: %v", err)
 	}
 	s.create(s.at(crds),
 		barDefinition(`{"service":{"namespace":"default","name":"hook","path":"/convert","port":`+at.Port()+`},"caBundle":`+h.ca()+`}`))

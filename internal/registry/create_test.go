@@ -180,7 +180,7 @@ func TestCreateWarnsAboutUnknownFields(t *testing.T) {
 	out, err := s.Create(t.Context(), s.at("configmaps", "default"),
 		[]byte(`{"metadata":{"name":"a"},"zz":1}`), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if diff := cmp.Diff([]string{`unknown field "zz"`}, out.Warnings); diff != "" {
 		t.Error(diff)
@@ -192,7 +192,7 @@ func TestGenerateNameAddsFiveLettersToABaseOf58(t *testing.T) {
 	base := strings.Repeat("b", 70)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"generateName": base}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	seen := map[string]bool{}
 	for range 20 {
@@ -286,7 +286,7 @@ func TestAJobWhoseGeneratedNameWasTakenSelectsByItsOwnNameAndUID(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(job.JSON(), &got); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	const uid, name = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 	labels := got.Spec.Template.Metadata.Labels

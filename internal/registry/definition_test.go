@@ -99,7 +99,7 @@ func TestWatchOfAVersionThatIsNoLongerServedEnds(t *testing.T) {
 	s.update(s.at(crds, "", "foos.t.example.com"),
 		strings.Replace(string(was.JSON()), `"served":true,"storage":false`, `"served":false,"storage":false`, 1))
 	if _, err := w.Next(t.Context()); !errors.Is(err, io.EOF) {
-		t.Errorf("next: %v", err)
+		t.Errorf("read the next: %v", err)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestBadStatusOfADefinitionDoesNotStopItsResource(t *testing.T) {
 	s.merge(at, `{"status":{"acceptedNames":{"plural":"x","kind":""},"conditions":null,"storedVersions":["v1"]}}`)
 	s.create(s.at(foos, "default"), foo("a", `{}`))
 	if err := s.Ready(); err != nil {
-		t.Error(err)
+		t.Errorf("wait until it is ready: %v", err)
 	}
 }
 

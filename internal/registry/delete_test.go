@@ -168,7 +168,7 @@ func TestDeleteOfAScheduledPodSetsItsGracePeriod(t *testing.T) {
 		grace := func(seconds int64) wire.Written {
 			out, err := s.Delete(t.Context(), at, metav1.DeleteOptions{GracePeriodSeconds: &seconds})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("delete: %v", err)
 			}
 			return out
 		}
@@ -194,12 +194,12 @@ func TestDeleteCollectionDeletesSelectedObjects(t *testing.T) {
 	s.merge(s.at("configmaps", "default", "c01"), `{"metadata":{"finalizers":["x.io/f"]}}`)
 	odd, err := labels.Parse("odd=1")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the selector: %v", err)
 	}
 	gone, err := s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{},
 		options(func(o *wire.ListOptions) { o.Labels = odd }))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete the collection: %v", err)
 	}
 	if got := names(gone); len(got) != 20 || got[0] != "default/c01" || got[1] != "default/c03" {
 		t.Errorf("deleted %v", got)

@@ -80,7 +80,7 @@ func TestWatchBehindTheFloorGetsTheWholeStateInsteadOfADelta(t *testing.T) {
 	floor := s.merge(s.at("configmaps", "default", "a"), `{"data":{"a":"new"}}`).ResourceVersion()
 	s.create(cms, configMap("c"))
 	if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(floor)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	lines, end := s.deltaSince(cms, known).initial()
 	want := []string{
@@ -107,7 +107,7 @@ func TestLargeDeltaIsSplitIntoBatches(t *testing.T) {
 	for w.Position() == 0 {
 		events, err := w.Next(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 		if count += len(events); len(events) > 257 {
 			t.Errorf("%d events at once", len(events))

@@ -35,7 +35,7 @@ func BenchmarkResumeFar(b *testing.B) {
 	log, first := benchHistory(b)
 	shard, err := labels.Parse("shard=s07")
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("parse the selector: %v", err)
 	}
 	one := benchChanges / benchShards
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
+		b.Fatalf("read the CPU time: %v", err)
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
@@ -98,14 +98,14 @@ func processorTime(b *testing.B) time.Duration {
 func (s *server) follow(b *testing.B, at kinds.Target, o wire.ListOptions, events int) {
 	w, err := s.Watch(b.Context(), at, o)
 	if err != nil {
-		b.Error(err)
+		b.Errorf("watch: %v", err)
 		return
 	}
 	defer w.Close()
 	for events > 0 {
 		batch, err := w.Next(b.Context())
 		if err != nil {
-			b.Error(err)
+			b.Errorf("read the next: %v", err)
 			return
 		}
 		events -= len(batch)
@@ -138,7 +138,7 @@ func benchHistory(b *testing.B) (*revlog.Log, string) {
 							ExpectedModRevision: revisions[i],
 						})
 						if err != nil {
-							b.Error(err)
+							b.Errorf("commit to the log: %v", err)
 							return
 						}
 						revisions[i] = done.Revision
@@ -151,7 +151,7 @@ func benchHistory(b *testing.B) (*revlog.Log, string) {
 	round(1)
 	first, err := log.Progress(b.Context())
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("progress log: %v", err)
 	}
 	round(benchChanges / benchKeys)
 	return log, kube.ResourceVersion(first).String()

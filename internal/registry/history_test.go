@@ -47,7 +47,7 @@ func (p *journal) write(c journalChange, size int) int64 {
 		c.name, c.namespace, c.app, strings.Repeat("x", size))
 	done, err := p.log.Commit(p.t.Context(), txn)
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("commit to the log: %v", err)
 	}
 	c.rv = done.Revision
 	p.changes = append(p.changes, c)
@@ -289,7 +289,7 @@ func TestExpiryIsDecidedWithoutReading(t *testing.T) {
 	p := newJournal(s)
 	p.random(rand.New(rand.NewPCG(1, 1)), 300)
 	if _, err := s.Compact(t.Context(), store.Compaction{UpTo: p.changes[150].rv}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	for i, wantExpired := range map[int]bool{0: true, 100: true, 200: false, 299: false} {
 		w, err := s.Watch(t.Context(), s.at("configmaps"),

@@ -90,7 +90,7 @@ func TestAPodWithoutGraceIsMarkedBeforeItIsRemoved(t *testing.T) {
 			created := s.create(s.at("pods", "default"), c.pod)
 			w := s.watch(s.at("pods"), func(o *wire.ListOptions) { o.ResourceVersion = created.ResourceVersion().String() })
 			if err := c.end(s); err != nil {
-				t.Fatal(err)
+				t.Fatalf("end: %v", err)
 			}
 			if diff := cmp.Diff(c.want, w.states()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
@@ -235,7 +235,7 @@ func TestPluginsAreAskedAboutEachStepOfAnImmediateDeletion(t *testing.T) {
 	s.create(s.at("pods", "default"), pod("p"))
 	p.heard()
 	if _, err := s.Delete(t.Context(), by(s.at("pods", "default", "p")), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete: %v", err)
 	}
 	const admit = `admit DELETE Pod pods name="p" - p(uid=true) *v1.DeleteOptions`
 	validate := strings.Replace(admit, "admit", "validate", 1)
@@ -249,7 +249,7 @@ func TestAnEvictedPodSaysSoInItsStatus(t *testing.T) {
 	s.create(s.at("pods", "default"), podOnNode)
 	s.merge(s.at("pods", "default", "p", "status"), running)
 	if _, err := s.post(s.at("pods", "default", "p", "eviction"), eviction("p")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("post: %v", err)
 	}
 	conditions, _ := field(t, s.get(s.at("pods", "default", "p")), "status", "conditions").([]any)
 	for _, c := range conditions {

@@ -159,7 +159,7 @@ func eachKind(t *testing.T, check func(t *testing.T, s *server, at kinds.Target,
 			u.SetLabels(nil)
 			u.SetFinalizers(nil)
 			if body, err = u.MarshalJSON(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("encode as JSON: %v", err)
 			}
 			inner := *s
 			inner.t = t
@@ -222,7 +222,7 @@ func TestStatusUpdateOfEveryKindKeepsMetadataAsUpstream(t *testing.T) {
 			func(change string) *wire.Object {
 				body, _, err := patch.New(mergePatch(change)).Apply(s.get(at).JSON(), nil)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("apply make: %v", err)
 				}
 				return s.update(status, string(body))
 			},
@@ -281,13 +281,13 @@ func patchOf(t *testing.T, first map[string]any, second string) string {
 	merged := map[string]any{}
 	if second != "" {
 		if err := json.Unmarshal([]byte(second), &merged); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 	}
 	maps.Copy(merged, first)
 	text, err := json.Marshal(merged)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return string(text)
 }

@@ -56,7 +56,7 @@ func run(tb testing.TB, dir string) (log *revlog.Log, stop func()) {
 	tb.Helper()
 	log, err := revlog.Open(tb.Context(), revlog.Options{Dir: dir})
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("open the log: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(context.WithoutCancel(tb.Context())) }() // ends with Close
@@ -83,7 +83,7 @@ func processor(tb testing.TB) time.Duration {
 	tb.Helper()
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("read the CPU time: %v", err)
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
@@ -173,7 +173,7 @@ func benchmarkExact(b *testing.B, readers int, set func(*wire.ListOptions)) {
 		stopLog()
 	}()
 	if err := s.WaitReady(b.Context()); err != nil {
-		b.Fatal(err)
+		b.Fatalf("wait until it is ready: %v", err)
 	}
 	cms := s.at("configmaps", "default")
 	at := int64(s.list(cms, func(o *wire.ListOptions) { o.Limit = 1 }).ResourceVersion) - int64(readers)

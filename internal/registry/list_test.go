@@ -149,10 +149,10 @@ func TestListSelectors(t *testing.T) {
 			list := s.list(s.at("pods", namespace), func(o *wire.ListOptions) {
 				var err error
 				if o.Labels, err = labels.Parse(c.labels); err != nil {
-					t.Fatal(err)
+					t.Fatalf("parse the selector: %v", err)
 				}
 				if o.Fields, err = fields.ParseSelector(c.fields); err != nil {
-					t.Fatal(err)
+					t.Fatalf("parse the selector: %v", err)
 				}
 			})
 			if diff := cmp.Diff(c.want, names(list)); diff != "" {
@@ -265,7 +265,7 @@ func TestExpiredContinueTokenComesWithAFreshToken(t *testing.T) {
 	s.delete(s.at("configmaps", "default", "c3"))
 	last := s.create(cms, configMap("c4b")).ResourceVersion()
 	if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(last)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	// Snapshots that were kept for the pages go with the history.
 	_, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.Limit, o.Continue = 2, first.Continue }))

@@ -32,7 +32,7 @@ func TestHistoryThatIsCompactedWhileItIsReadHasExpired(t *testing.T) {
 	commit := func(txn store.Txn) int64 {
 		done, err := log.Commit(t.Context(), txn)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("commit to the log: %v", err)
 		}
 		return done.Revision
 	}

@@ -322,7 +322,7 @@ func TestListThatIsCompactedWhileItIsReadEndsWithAnError(t *testing.T) {
 		}
 		if n++; n == 5 {
 			if _, err := s.Compact(t.Context(), store.Compaction{UpTo: now}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("compact: %v", err)
 			}
 		}
 	}
@@ -340,7 +340,7 @@ func TestDeleteCollectionAtAPastRevisionDeletesThatState(t *testing.T) {
 	outrun(s)
 	if _, err := s.DeleteCollection(t.Context(), cms, metav1.DeleteOptions{},
 		options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact })); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete the collection: %v", err)
 	}
 	if got := names(s.list(cms, nil)); !slices.Equal(got, []string{"default/b"}) {
 		t.Errorf("what is left: %v", got)

@@ -232,10 +232,10 @@ func TestCorruptValueStopsTheRegistry(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(t.Context()) }() // ends with the corrupt value
 	if err := s.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 	if _, err := log.Commit(t.Context(), store.Txn{Key: "configmaps/default/bad", Value: []byte(`{"metadata":`)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit to the log: %v", err)
 	}
 	err := <-ended
 	if err == nil || !strings.Contains(err.Error(), `"configmaps/default/bad"`) || s.Ready() == nil {

@@ -100,7 +100,7 @@ func TestWritesStartFromTheReadForm(t *testing.T) {
 		if _, err := apply(at(name),
 			strings.Replace(foo(name, `{"a":"1","gone":"x"}`), `"metadata":{`, `"metadata":{"finalizers":["x.io/f"],`,
 				1)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("apply: %v", err)
 		}
 	}
 	s.redefine(defined(newDefault, ""))

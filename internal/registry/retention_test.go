@@ -35,7 +35,7 @@ func TestRetentionTakesEffectForWhoAsksAtOnceAndInMemorySoon(t *testing.T) {
 			if _, err := s.Compact(s.t.Context(), store.Compaction{
 				UpTo: int64(s.list(s.at("secrets"), nil).ResourceVersion),
 			}); err != nil {
-				s.t.Fatal(err)
+				s.t.Fatalf("compact: %v", err)
 			}
 		}, "requested"},
 	} {
@@ -143,7 +143,7 @@ func TestAnOpenWatchOutlivesTheCompactionOfWhatItIsAboutToRead(t *testing.T) {
 			now = s.merge(s.at("configmaps", "default", "a"), fmt.Sprintf(`{"data":{"a":"%d"}}`, i+5)).ResourceVersion()
 		}
 		if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(now)}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("compact: %v", err)
 		}
 		if got := behind.take(3); len(got) != 3 {
 			t.Errorf("it sees %v", got)

@@ -42,7 +42,7 @@ func owned(t *testing.T, selector string, all []*wire.Object) []string {
 	t.Helper()
 	sel, err := upstream.Parse(selector)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	keys := []string{}
 	for _, o := range all {
@@ -50,7 +50,7 @@ func owned(t *testing.T, selector string, all []*wire.Object) []string {
 			ObjectMeta: metav1.ObjectMeta{UID: o.UID(), Namespace: o.Key().Namespace},
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("match the selector: %v", err)
 		}
 		if is {
 			keys = append(keys, o.Key().String())
@@ -161,7 +161,7 @@ func TestDeleteCollectionOfAShardKeepsOtherShards(t *testing.T) {
 	mine := ranges(byUID, lowest, half)
 	deleted, err := s.DeleteCollection(t.Context(), cms, metav1.DeleteOptions{}, options(sharded(mine)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete the collection: %v", err)
 	}
 	if diff := cmp.Diff(owned(t, mine, all), names(deleted)); diff != "" {
 		t.Errorf("deleted (-want +got):\n%s", diff)

@@ -34,7 +34,7 @@ func TestShardSelectsWhatUpstreamSelects(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Namespace: namespace},
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("match the selector: %v", err)
 		}
 		var ranges []kube.ShardRange
 		for _, r := range requirements {
@@ -42,7 +42,7 @@ func TestShardSelectsWhatUpstreamSelects(t *testing.T) {
 		}
 		s, err := kube.NewShard(ranges...)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a shard: %v", err)
 		}
 		if got := s.Includes(namespace, types.UID(uid)); got != want || s.String() != selector.String() {
 			t.Errorf("%s: uid %s in %s: %v, want %v", selector, uid, namespace, got, want)

@@ -157,12 +157,12 @@ func TestNewFinalizerWithoutADomainGetsAWarning(t *testing.T) {
 	made, err := s.Create(t.Context(), s.at(foos, "default"), []byte(fooAt("a", `,"finalizers":["x.io/f","x.io"]`, ``)),
 		metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	changed, err := s.Patch(t.Context(), s.at(foos, "default", "a"),
 		mergePatch(`{"metadata":{"finalizers":["x.io","plain","orphan"]},"zz":1}`), metav1.PatchOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("patch: %v", err)
 	}
 	const why = "to avoid accidental conflicts with other finalizer writers"
 	if diff := cmp.Diff([]string{

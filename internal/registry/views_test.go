@@ -129,7 +129,7 @@ func TestAutoscalingV1IsStoredAsV2(t *testing.T) {
 	s.merge(s.at(oldScaler, "default", "h"), `{"spec":{"maxReplicas":9,"targetCPUUtilizationPercentage":50}}`)
 	spec, err := json.Marshal(field(t, s.get(s.at(newScaler, "default", "h")), "spec"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	for _, want := range []string{`"maxReplicas":9`, `"averageUtilization":50`, `"averageValue":"1Gi"`, `"selectPolicy":"Min"`} {
 		if !bytes.Contains(spec, []byte(want)) {
@@ -193,7 +193,7 @@ func TestAutoscalingV1KnowsTheFormsOfUpstream(t *testing.T) {
 			s := serve(t)
 			text, err := json.Marshal(c.notes)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("encode as JSON: %v", err)
 			}
 			created := s.create(s.at(oldScaler, "default"), fmt.Sprintf(`{"metadata":{"name":"h","annotations":%s},`+
 				`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"D","name":"d"},"maxReplicas":3,`+

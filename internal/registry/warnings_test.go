@@ -37,7 +37,7 @@ func TestWarningsComeInTheOrderOfAWritesSteps(t *testing.T) {
 	s := reviewed(t, p)
 	out, err := s.Create(t.Context(), by(s.at("pods", "default")), []byte(podWith(`"name":"a"`)), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	want := []string{unknownWarning, "from a mutating plugin", hiddenWarning, "from a validating plugin"}
 	if diff := cmp.Diff(want, out.Warnings); diff != "" {
@@ -108,7 +108,7 @@ func TestRulesThatUnchangedPartsBreakAreWarnings(t *testing.T) {
 	const rule = `,"x-kubernetes-validations":[{"rule":"self < 5","message":"too many"}]`
 	if _, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com"), mergePatch(ruled(rule)),
 		metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("patch: %v", err)
 	}
 	patch := func(subresource, body string) (wire.Written, error) {
 		target := s.at(foos, "default", "a")
@@ -151,7 +151,7 @@ func TestNewUnknownFormatsOfDefinitionsAreWarnings(t *testing.T) {
 	}
 	made, err := s.Create(t.Context(), s.at(crds), []byte(formatted("nope")), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if diff := cmp.Diff([]string{`unrecognized format "nope"`}, made.Warnings); diff != "" {
 		t.Error(diff)
@@ -166,7 +166,7 @@ func TestNewUnknownFormatsOfDefinitionsAreWarnings(t *testing.T) {
 	} {
 		out, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com"), mergePatch(c.patch), metav1.PatchOptions{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("patch: %v", err)
 		}
 		if diff := cmp.Diff(c.want, out.Warnings); diff != "" {
 			t.Errorf("%.60s: %s", c.patch, diff)
@@ -194,7 +194,7 @@ func TestScalingAWorkloadWarnsAboutItsTemplate(t *testing.T) {
 		target.Subresource = c.subresource
 		out, err := s.Patch(t.Context(), target, mergePatch(c.patch), metav1.PatchOptions{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("patch: %v", err)
 		}
 		if diff := cmp.Diff(c.want, out.Warnings); diff != "" {
 			t.Errorf("%s %s: %s", c.subresource, c.patch, diff)

@@ -84,7 +84,7 @@ func TestWatchPositionIsZeroUntilTheStateWasSent(t *testing.T) {
 	for w.Position() == 0 {
 		events, err := w.Next(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 		got += len(events)
 		batches++
@@ -102,7 +102,7 @@ func TestObjectsThatEnterOrLeaveTheSelectorAreAddedOrDeleted(t *testing.T) {
 	cms, at := s.at("configmaps", "default"), s.at("configmaps", "default", "f")
 	x1, err := labels.Parse("x=1")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the selector: %v", err)
 	}
 	w := s.watch(cms, func(o *wire.ListOptions) { o.Labels = x1 })
 	s.create(cms, `{"metadata":{"name":"f","labels":{"x":"1"}}}`)
@@ -133,7 +133,7 @@ func TestOnlyAWatchBehindItsResourcesFloorExpires(t *testing.T) {
 		floor = s.merge(s.at("configmaps", "default", "a"), fmt.Sprintf(`{"data":{"a":"%d"}}`, i+5)).ResourceVersion()
 	}
 	if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(floor)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	at := func(rv kube.ResourceVersion) func(o *wire.ListOptions) {
 		return func(o *wire.ListOptions) { o.ResourceVersion = rv.String() }
@@ -267,7 +267,7 @@ func TestAWatchFromAVersionThatIsNotPublishedYetWaits(t *testing.T) {
 		}
 		<-held
 		if err := <-written; err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait until it is written: %v", err)
 		}
 		s.create(cms, configMap("c"))
 		if diff := cmp.Diff([]string{"ADDED default/c"}, w.take(1)); diff != "" {

@@ -128,7 +128,7 @@ func convertBar(o map[string]any, to string) {
 func (h *webhook) ca() string {
 	text, err := json.Marshal(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw}))
 	if err != nil {
-		h.t.Fatal(err)
+		h.t.Fatalf("encode as JSON: %v", err)
 	}
 	return string(text)
 }
@@ -170,7 +170,7 @@ func shows(t testing.TB, o *wire.Object, want string) {
 	t.Helper()
 	spec, err := json.Marshal(field(t, o, "spec"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	if got := o.APIVersion() + " " + string(spec); got != want {
 		t.Errorf("%s is %s, want %s", o.Key(), got, want)

@@ -38,12 +38,12 @@ func demand(t *testing.T, world scripted) *reads {
 	t.Helper()
 	m, err := mirror.Open(t.Context(), mirror.Options{Memory: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the mirror: %v", err)
 	}
 	cfg := listwatchtest.Config(http.Handler(world))
 	r, err := relay.New(relay.Config{Upstream: cfg, Mirror: m})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a relay: %v", err)
 	}
 	out := &reads{served: running(t, r, m), t: t, world: world, view: listwatchtest.View{Server: world.Server}}
 	<-r.Asked()
@@ -78,7 +78,7 @@ func (r *reads) list(rv string, target kinds.Target) {
 		view := r.view
 		view.Namespace = target.Namespace
 		if _, err := view.List(r.t.Context(), metav1.ListOptions{}, func([]byte) error { return nil }); err != nil {
-			r.t.Error(err)
+			r.t.Errorf("list view: %v", err)
 		}
 		return
 	case err != nil:
@@ -172,7 +172,7 @@ func (r *reads) watch(ctx context.Context, target kinds.Target) {
 	r.count()
 	w, err := r.relay.Reader().Watch(ctx, target, options("0"))
 	if err != nil {
-		r.t.Error(err)
+		r.t.Errorf("watch reader: %v", err)
 		return
 	}
 	defer w.Close()

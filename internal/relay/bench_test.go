@@ -42,7 +42,7 @@ func fill(b *testing.B, cfg *rest.Config, n int) {
 					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%06d", i)}, Data: map[string]string{"v": text},
 				}
 				if _, err := c.CoreV1().ConfigMaps(namespace).Create(b.Context(), o, metav1.CreateOptions{}); err != nil {
-					b.Error(err)
+					b.Errorf("create config maps: %v", err)
 					return
 				}
 			}
@@ -118,7 +118,7 @@ func latency(b *testing.B, c *kubernetes.Clientset, events <-chan watch.Event, i
 	made, err := c.CoreV1().ConfigMaps(namespace).Create(b.Context(), o, metav1.CreateOptions{})
 	written := time.Now()
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("create config maps: %v", err)
 	}
 	for e := range events {
 		if o, is := e.Object.(*corev1.ConfigMap); is && o.UID == made.UID {

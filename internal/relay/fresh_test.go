@@ -18,7 +18,7 @@ func TestARelayThatEndsWaitsForNoAnswerOfUpstream(t *testing.T) {
 		world.Put("a", 0)
 		s := serve(t, world)
 		if err := s.relay.WaitReady(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait until it is ready: %v", err)
 		}
 		asked := false
 		world.Fail(func(r listwatchtest.Request) listwatchtest.Fault {

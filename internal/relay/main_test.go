@@ -39,11 +39,11 @@ func passTo(t testing.TB, upstream *rest.Config) http.Handler {
 	t.Helper()
 	client, err := rest.HTTPClientFor(upstream)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	to, _, err := rest.DefaultServerUrlFor(upstream)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("default server url for: %v", err)
 	}
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: client.Transport, FlushInterval: -1,
@@ -63,7 +63,7 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 	t.Helper()
 	m, err := mirror.Open(t.Context(), mirror.Options{Dir: dir, Memory: dir == ""})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the mirror: %v", err)
 	}
 	upstream = rest.CopyConfig(upstream)
 	upstream.UserAgent = "gapless-relay"
@@ -73,7 +73,7 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 	}
 	r, err := relay.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a relay: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	below, cancelBelow := context.WithCancel(context.Background())
@@ -112,12 +112,12 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 		web.Close()
 		cancelBelow()
 		if err := errors.Join(err, <-logEnded, m.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("wait for log ended and close: %v", err)
 		}
 	}
 	t.Cleanup(s.stop)
 	if err := r.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 	return s
 }
@@ -128,7 +128,7 @@ func clientset(t testing.TB, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	set, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return set
 }

@@ -76,11 +76,11 @@ func serve(t testing.TB, upstream http.Handler) *served {
 	t.Helper()
 	m, err := mirror.Open(t.Context(), mirror.Options{Memory: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the mirror: %v", err)
 	}
 	r, err := relay.New(relay.Config{Upstream: listwatchtest.Config(upstream), Mirror: m, Resources: []string{"things"}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a relay: %v", err)
 	}
 	return running(t, r, m)
 }
@@ -98,7 +98,7 @@ func running(t testing.TB, r *relay.Relay, m *mirror.Mirror) *served {
 		err := <-ended
 		cancelBelow()
 		if err := errors.Join(err, <-logEnded, m.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("wait for log ended and close: %v", err)
 		}
 	}}
 }

@@ -19,7 +19,7 @@ func elsewhere(t testing.TB, c *kubernetes.Clientset, i int) string {
 	o, err := c.CoreV1().ServiceAccounts(namespace).Create(t.Context(),
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("other-", i)}}, metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create service accounts: %v", err)
 	}
 	return o.ResourceVersion
 }
@@ -31,7 +31,7 @@ func asked(t testing.TB, s *tested, kind string) float64 {
 	registry.MustRegister(s.relay.Collector())
 	all, err := registry.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gather the metrics: %v", err)
 	}
 	for _, family := range all {
 		if family.GetName() != "gapless_relay_upstream_progress_requests_total" {
@@ -93,7 +93,7 @@ func TestConsistentListsOfAResourceThatDoesNotChangeShareProofs(t *testing.T) {
 		readers.Go(func() {
 			for range 5 {
 				if _, err := relayed.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{}); err != nil {
-					t.Error(err)
+					t.Errorf("list config maps: %v", err)
 				}
 			}
 		})
@@ -131,7 +131,7 @@ func TestListsAreServedAgainAfterOnesThatWerePassedOn(t *testing.T) {
 			read := func() {
 				t.Helper()
 				if _, err := relayed.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{Limit: 3}); err != nil {
-					t.Fatal(err)
+					t.Fatalf("list config maps: %v", err)
 				}
 			}
 			for i := range 3 {

@@ -33,7 +33,7 @@ func put(t testing.TB, c *kubernetes.Clientset, name, value string) *corev1.Conf
 		o, err = maps.Update(t.Context(), o, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get: %v", err)
 	}
 	return o
 }
@@ -41,7 +41,7 @@ func put(t testing.TB, c *kubernetes.Clientset, name, value string) *corev1.Conf
 func remove(t testing.TB, c *kubernetes.Clientset, name string) {
 	t.Helper()
 	if err := c.CoreV1().ConfigMaps(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete config maps: %v", err)
 	}
 }
 
@@ -87,7 +87,7 @@ func follow(t testing.TB, c *kubernetes.Clientset, rv string) watch.Interface {
 	t.Helper()
 	w, err := c.CoreV1().ConfigMaps(namespace).Watch(context.WithoutCancel(t.Context()), metav1.ListOptions{ResourceVersion: rv})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch config maps: %v", err)
 	}
 	t.Cleanup(w.Stop)
 	return w
@@ -159,7 +159,7 @@ func TestPagesOfAListAreOfOneState(t *testing.T) {
 	for page := 0; ; page++ {
 		l, err := relayed.CoreV1().ConfigMaps(namespace).List(t.Context(), o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("list config maps: %v", err)
 		}
 		if rv != "" && l.ResourceVersion != rv {
 			t.Errorf("page %d has the resourceVersion %s, the first one %s", page, l.ResourceVersion, rv)

@@ -72,7 +72,7 @@ func watchIt(t *testing.T, s *served, rv string) watched {
 	}
 	w, err := s.relay.Reader().Watch(t.Context(), target, options(rv))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch reader: %v", err)
 	}
 	out := watched{make(chan wire.WatchEvent, 10), make(chan error, 1)}
 	go func() { // it ends with the watch
@@ -108,7 +108,7 @@ func (w watched) next(t *testing.T) int {
 func ready(t *testing.T, s *served) {
 	t.Helper()
 	if err := s.relay.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 }
 

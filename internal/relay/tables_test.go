@@ -100,7 +100,7 @@ func request(t testing.TB, to *rest.Config, method, path string, body string) (c
 	defer func() { _ = stream.Close() }()
 	all, err := io.ReadAll(stream)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read to the end: %v", err)
 	}
 	return code, string(all)
 }
@@ -110,16 +110,16 @@ func openTable(t testing.TB, to *rest.Config, method, path string, body string) 
 	t.Helper()
 	client, err := rest.HTTPClientFor(to)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	base, _, err := rest.DefaultServerUrlFor(to)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("default server url for: %v", err)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, strings.TrimSuffix(base.String(), "/")+path,
 		strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	req.Header.Set("Accept", kubectlTable)
 	req.Header.Set("Content-Type", "application/json")
@@ -128,7 +128,7 @@ func openTable(t testing.TB, to *rest.Config, method, path string, body string) 
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send a request: %v", err)
 	}
 	return resp.StatusCode, resp.Body
 }

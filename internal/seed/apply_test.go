@@ -26,7 +26,7 @@ func (s *server) patch(namespace, resource, name, body string) {
 			Type: types.MergePatchType, Body: []byte(body),
 		}, metav1.PatchOptions{FieldManager: "other"})
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("patch: %v", err)
 	}
 }
 

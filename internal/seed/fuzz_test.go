@@ -26,7 +26,7 @@ func FuzzApply(f *testing.F) {
 		once := func() (seed.Result, error) {
 			files, err := manifest.Find([]string{dir})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("find: %v", err)
 			}
 			return seed.New(seed.Config{
 				Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler),

@@ -53,7 +53,7 @@ func start(t testing.TB) *server {
 		}
 	})
 	if err := s.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 	return s
 }
@@ -65,10 +65,10 @@ func write(t testing.TB, files ...string) string {
 	for pair := range slices.Chunk(files, 2) {
 		path := filepath.Join(dir, pair[0])
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 		if err := os.WriteFile(path, []byte(pair[1]), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	return dir
@@ -80,7 +80,7 @@ func (s *server) apply(dir string) (seed.Result, string) {
 	s.t.Helper()
 	files, err := manifest.Find([]string{dir})
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("find: %v", err)
 	}
 	done, err := seed.New(seed.Config{
 		Verbs: s, Live: s.live, Files: files, Logger: slog.New(slog.DiscardHandler),
@@ -116,7 +116,7 @@ func (s *server) find(group, plural, namespace, name string) *wire.Object {
 		return nil
 	}
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("get: %v", err)
 	}
 	return o
 }
@@ -126,7 +126,7 @@ func (s *server) revision() int64 {
 	s.t.Helper()
 	rv, err := s.log.Progress(s.t.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("progress log: %v", err)
 	}
 	return rv
 }

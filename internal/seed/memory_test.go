@@ -53,12 +53,12 @@ func TestLargeManifestsAreNotHeld(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	b.Reset()
 	files, err := manifest.Find([]string{dir})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find: %v", err)
 	}
 	heap := func() int64 {
 		runtime.GC()

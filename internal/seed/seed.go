@@ -1,9 +1,9 @@
 // Package seed creates the objects of manifests at the start of a server.
 //
-// It has four nouns. A [Seeder] applies the manifests of some files: first it checks all
-// of them and writes nothing if one is wrong, then it writes what is missing or differs. An
-// entry is one object of the manifests, with its place in them. A [Result] counts what was
-// done. An [Error] has all problems, each with file, line and object.
+// A [Seeder] applies the manifests of some files: first it checks all of them and writes
+// nothing if one is wrong, then it writes what is missing or differs. An entry is one object
+// of the manifests, with its place in them. A [Result] counts what was done. An [Error] has
+// all problems, each with file, line and object.
 //
 // Each manifest is applied as by server-side apply with the field manager "gapless", by
 // force: what it has replaces what the object has, whoever has set it, what it had at an

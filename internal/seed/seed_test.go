@@ -251,7 +251,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	s := start(t)
 	files, err := manifest.Find([]string{write(t, "a.yaml", configMap("default", "x", "y"))})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")

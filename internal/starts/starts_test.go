@@ -16,7 +16,7 @@ func open(t *testing.T, dir string, revision int64) *starts.History {
 	t.Helper()
 	h, err := starts.Open(dir, revision)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
 	return h
 }
@@ -41,11 +41,11 @@ func TestRestoredCopyIsAnotherHistory(t *testing.T) {
 	open(t, dir, 100)
 	copied, err := os.ReadFile(filepath.Join(dir, "history.json"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	lost := open(t, dir, 150)
 	if err := os.WriteFile(filepath.Join(dir, "history.json"), copied, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if restored := open(t, dir, 120); restored.Holds(lost.ID(), 110) {
 		t.Error("a start that the copy does not know is taken for one of its own")
@@ -58,7 +58,7 @@ func TestHistoryIsEmptyWithoutADirectoryOrWithABrokenFile(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "history.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if h := open(t, dir, 7); !h.Holds(h.ID(), 7) {
 		t.Error("a broken file")

@@ -104,7 +104,7 @@ func play(t *testing.T, play func(n int, c *framed)) *rest.Config {
 	probe.Close()
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	listener := tls.NewListener(inner, config)
 	var running sync.WaitGroup

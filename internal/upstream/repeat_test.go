@@ -26,7 +26,7 @@ func post(t *testing.T, s *upstream.Server, method string, body io.Reader, size 
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL.String(), io.MultiReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	r.ContentLength = int64(size)
 	if size == 0 {
@@ -76,7 +76,7 @@ func TestWritesSurviveAServerThatSendsClientsAway(t *testing.T) {
 				}
 				r, err := http.NewRequestWithContext(t.Context(), method, s.URL.String(), body)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("make a request: %v", err)
 					return
 				}
 				r.Header.Set("X-Number", number)
@@ -178,7 +178,7 @@ func TestABodyThatIsStillComingIsSentAgain(t *testing.T) {
 		_ = to.Close()
 	}()
 	if err := post(t, s, http.MethodPost, from, -1); err != nil {
-		t.Fatal(err)
+		t.Fatalf("post: %v", err)
 	}
 	if body := got.Load(); body == nil || string(*body) != "first second" {
 		t.Errorf("%v arrived", body)
@@ -230,11 +230,11 @@ func TestWhatMayHaveBeenTakenIsNotSentAgain(t *testing.T) {
 				before, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL.JoinPath("before").String(),
 					http.NoBody)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("make a request: %v", err)
 				}
 				resp, err := s.RoundTrip(before)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("round trip: %v", err)
 				}
 				_, _ = io.Copy(io.Discard, resp.Body) // it is empty
 				_ = resp.Body.Close()
@@ -243,7 +243,7 @@ func TestWhatMayHaveBeenTakenIsNotSentAgain(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), c.method, s.URL.String(),
 				io.MultiReader(strings.NewReader(strings.Repeat("x", c.size))))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			if r.ContentLength = int64(c.size); c.size == 0 {
 				r.Body = nil
@@ -278,7 +278,7 @@ func TestTheMarkOfARequestThatCanBeRepeatedArrives(t *testing.T) {
 		cfg.NextProtos = protocols
 		resp, err := send(t, open(t, cfg, time.Minute), "POST", "Idempotency-Key", "a", "X-Idempotency-Key", "b")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send: %v", err)
 		}
 		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "[a] [b]" {
 			t.Errorf("%s, %v", got, err)

@@ -38,7 +38,7 @@ func open(t *testing.T, cfg *rest.Config, within time.Duration) *upstream.Server
 	t.Helper()
 	s, err := upstream.Open(cfg, within)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(s.CloseIdle)
 	return s
@@ -48,7 +48,7 @@ func send(t *testing.T, s *upstream.Server, method string, headers ...string) (*
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL.String(), http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -63,7 +63,7 @@ func TestOnlyUpgradesNeedHTTP1(t *testing.T) {
 	} {
 		resp, err := send(t, s, "GET", headers...)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send: %v", err)
 		}
 		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != want {
 			t.Errorf("%v: %s, %v", headers, got, err)
@@ -76,7 +76,7 @@ func TestCredentialsAreReadAgain(t *testing.T) {
 	cfg := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["Authorization"]) })
 	cfg.BearerTokenFile = filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(cfg.BearerTokenFile, []byte("first"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for s, want := range map[*upstream.Server]string{
 		open(t, cfg, time.Minute):                             "[Bearer first]",
@@ -84,7 +84,7 @@ func TestCredentialsAreReadAgain(t *testing.T) {
 	} {
 		resp, err := send(t, s, "GET")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send: %v", err)
 		}
 		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != want {
 			t.Errorf("%s, %v, want %s", got, err, want)
@@ -97,7 +97,7 @@ func TestCredentialsAreReadAgain(t *testing.T) {
 func TestAServerThatDoesNotAnswerIsSaid(t *testing.T) {
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	defer func() { _ = silent.Close() }()
 	breaking := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })

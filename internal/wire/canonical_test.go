@@ -22,7 +22,7 @@ func TestCanonicalPutsTypeAndMetadataFirstAndSortsTheRest(t *testing.T) {
 		"count":    int32(3),
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode the object: %v", err)
 	}
 	want := `{"apiVersion":"t/v1","kind":"Foo","metadata":{"labels":{"a":"1","b":"<&>"},"name":"x"},` +
 		`"count":3,"data":null,"spec":{"a":[null,true,"x",{},[]],"z":1},"zero":null}`
@@ -34,7 +34,7 @@ func TestCanonicalPutsTypeAndMetadataFirstAndSortsTheRest(t *testing.T) {
 func TestCanonicalDoesNotChangeItsInput(t *testing.T) {
 	tree := map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}
 	if _, err := wire.Canonical(tree); err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode the object: %v", err)
 	}
 	if diff := cmp.Diff(map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}, tree); diff != "" {
 		t.Errorf("the input changed (-want +got):\n%s", diff)
@@ -49,11 +49,11 @@ func TestCanonicalNumbersAreThoseOfEncodingJSON(t *testing.T) {
 	} {
 		got, err := wire.Canonical(map[string]any{"a": n})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode the object: %v", err)
 		}
 		want, err := json.Marshal(map[string]any{"a": n})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		if !bytes.Equal(got, want) {
 			t.Errorf("%v (%T): got %s, want %s", n, n, got, want)
@@ -84,7 +84,7 @@ func encodeReference(t *testing.T, value any) []byte {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(value); err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode enc: %v", err)
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
 }
@@ -117,7 +117,7 @@ func TestEncodedObjectsKeepTheirBytes(t *testing.T) {
 			for i := range 200 {
 				out, err := wire.Canonical(map[string]any{"data": fmt.Sprintf("%d of %d", i, worker)})
 				if err != nil {
-					t.Error(err)
+					t.Errorf("encode the object: %v", err)
 				}
 				kept = append(kept, out)
 			}
@@ -142,7 +142,7 @@ func TestCanonicalStringsAreThoseOfEncodingJSON(t *testing.T) {
 	} {
 		got, err := wire.Canonical(map[string]any{s: s})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode the object: %v", err)
 		}
 		if want := encodeReference(t, map[string]any{s: s}); !bytes.Equal(got, want) {
 			t.Errorf("%q: got %s, want %s", s, got, want)

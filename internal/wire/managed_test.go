@@ -31,7 +31,7 @@ func TestManagedFieldsAreCutOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o, err := wire.ParseObject([]byte(c.raw), nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parse the object: %v", err)
 			}
 			got := o.WithoutManagedFields()
 			if diff := cmp.Diff(members(t, c.want), members(t, string(got.JSON()))); diff != "" {

@@ -144,7 +144,7 @@ func TestStampedBytes(t *testing.T) {
 				t.Fatalf("%s: %v", o.JSON(), err)
 			}
 			if err := json.Unmarshal([]byte(tt.want), &want); err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode JSON: %v", err)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", o.JSON(), diff)
@@ -303,7 +303,7 @@ func TestObjectDoesNotKeepItsInput(t *testing.T) {
 	raw := []byte(`{"metadata":{"name":"before","resourceVersion":"5"}}`)
 	o, err := wire.ParseObject(raw, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the object: %v", err)
 	}
 	copy(raw, strings.Repeat(" ", len(raw)))
 	if o.Key().Name != "before" || !strings.Contains(string(o.JSON()), "before") {
@@ -345,7 +345,7 @@ func TestUntypedOmitsAPIVersionAndKind(t *testing.T) {
 	} {
 		o, err := wire.ParseObject([]byte(raw), nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse the object: %v", err)
 		}
 		for _, o := range []*wire.Object{o, o.WithAPIVersion("apps/v1beta1")} {
 			if got := "{" + string(o.Untyped()); got != want {
@@ -370,7 +370,7 @@ func TestContentIsWhatFollowsTheMetadata(t *testing.T) {
 	} {
 		o, err := wire.NewObject([]byte(text), 7, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make an object: %v", err)
 		}
 		set := texts.New()
 		o.Share(set)
@@ -395,13 +395,13 @@ func TestWithValueReplacesWhatIsNotMetadata(t *testing.T) {
 	for range 2 { // from its second occurrence on, a text is shared
 		var err error
 		if o, err = wire.NewSharing([]byte(head+manager+`"}],"name":"a"},"spec":{"a":"1"}}`), 7, paths, set); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a sharing: %v", err)
 		}
 	}
 	o.Remember(nil, &wire.Memo{By: t})
 	other, err := o.WithValue([]byte(head + manager + `"}],"name":"a"},"spec":{"a":"2","b":"3"}}`))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("with value: %v", err)
 	}
 	want := `{"apiVersion":"v1","kind":"A","metadata":{"resourceVersion":"7",` + strings.TrimPrefix(head,
 		`{"apiVersion":"v1","kind":"A","metadata":{`) + manager + `"}],"name":"a"},"spec":{"a":"2","b":"3"}}`

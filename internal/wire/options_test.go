@@ -17,7 +17,7 @@ func query(t *testing.T, raw string) url.Values {
 	t.Helper()
 	q, err := url.ParseQuery(raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse query: %v", err)
 	}
 	return q
 }
@@ -49,7 +49,7 @@ func TestOptionsAreRead(t *testing.T) {
 		"watch=1&allowWatchBookmarks=True&resourceVersion=1000000007&resourceVersionMatch=NotOlderThan"+
 			"&sendInitialEvents=0&timeoutSeconds=42&limit=500&continue=abc&labelSelector=a%3Db,c+in+(d,e)&fieldSelector=metadata.name%3Dx&shardSelector=y&bookmarkIntervalSeconds=7&gaplessDelta=1&pretty"), false)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse list options: %v", err)
 	}
 	if !o.Watch || !o.Bookmarks || o.RV != 1000000007 || o.ResourceVersion != "1000000007" || o.Match != wire.MatchNotOlderThan ||
 		o.InitialEvents == nil || *o.InitialEvents || o.TimeoutSeconds == nil || *o.TimeoutSeconds != 42 || o.Limit != 500 ||
@@ -69,7 +69,7 @@ func TestOptionsAreRead(t *testing.T) {
 func TestNoOptionsSelectEverything(t *testing.T) {
 	o, err := wire.ParseListOptions(url.Values{}, false)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse list options: %v", err)
 	}
 	if !o.Labels.Empty() || !o.Fields.Empty() || o.Watch || o.Bookmarks || o.InitialEvents != nil || o.TimeoutSeconds != nil ||
 		o.Limit != 0 ||
@@ -131,7 +131,7 @@ func TestMalformedOptionsAreBadRequests(t *testing.T) {
 
 func TestTimeoutIsIgnoredOnWatch(t *testing.T) {
 	if _, err := wire.ParseListOptions(query(t, "watch=1&timeout=abc"), false); err != nil {
-		t.Error(err)
+		t.Errorf("parse list options: %v", err)
 	}
 	if d, err := wire.ParseTimeout(query(t, "timeout=32s")); err != nil || d != 32*time.Second {
 		t.Errorf("timeout %v, %v", d, err)

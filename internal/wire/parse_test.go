@@ -220,7 +220,7 @@ func BenchmarkNewObject(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := wire.NewObject(value, 1000000042, sel); err != nil {
-			b.Fatal(err)
+			b.Fatalf("make an object: %v", err)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func BenchmarkNewObject(b *testing.B) {
 func BenchmarkWithResourceVersion(b *testing.B) {
 	o, err := wire.NewObject(benchValue(b), 1000000042, podFields())
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("make an object: %v", err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -239,12 +239,12 @@ func BenchmarkWithResourceVersion(b *testing.B) {
 func BenchmarkCanonical(b *testing.B) {
 	tree, err := decodeTree(benchValue(b))
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("decode tree: %v", err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := wire.Canonical(tree); err != nil {
-			b.Fatal(err)
+			b.Fatalf("encode the object: %v", err)
 		}
 	}
 }
@@ -254,7 +254,7 @@ func benchValue(b *testing.B) []byte {
 	b.Helper()
 	tree, err := decodeTree([]byte(pod))
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("decode tree: %v", err)
 	}
 	containers := []any{}
 	for _, name := range []string{"app", "sidecar", "logs", "metrics", "proxy"} {
@@ -266,7 +266,7 @@ func benchValue(b *testing.B) []byte {
 	tree["spec"].(map[string]any)["containers"] = containers
 	value, err := wire.Canonical(tree)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("encode the object: %v", err)
 	}
 	return value
 }

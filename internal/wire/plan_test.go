@@ -22,7 +22,7 @@ func options(t *testing.T, raw string) wire.ListOptions {
 	}
 	o, err := wire.ParseListOptions(q, false)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse list options: %v", err)
 	}
 	return o
 }
@@ -76,7 +76,7 @@ func TestPlanListFollowsTheTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := wire.PlanList(options(t, tt.query))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("plan list: %v", err)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -235,7 +235,7 @@ func TestPlanWatchFollowsTheTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := wire.PlanWatch(options(t, "watch=1&"+tt.query))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("plan watch: %v", err)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

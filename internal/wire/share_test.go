@@ -36,12 +36,12 @@ func sharing(tb testing.TB, set *texts.Set, value []byte) (plain, shared *Object
 	tb.Helper()
 	plain, err := NewObject(value, 7, nil)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("make an object: %v", err)
 	}
 	plain.Share(set) // once seen is not enough
 	shared, err = NewSharing(value, 7, nil, set)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("make a sharing: %v", err)
 	}
 	if other := plain.Share(set); !bytes.Equal(other.raw, shared.raw) || other.at != shared.at ||
 		cap(shared.raw) > len(shared.raw)+64 {
@@ -60,7 +60,7 @@ func TestASharingObjectIsTheSame(t *testing.T) {
 		}
 		other, err := plain.WithContent(map[string]any{"metadata": map[string]any{"name": "n"}})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("with content: %v", err)
 		}
 		for name, of := range map[string]func(*Object) []byte{
 			"JSON":         (*Object).JSON,
@@ -105,7 +105,7 @@ func TestObjectsInKubeAPIServersOrderShareTheirManagers(t *testing.T) {
 		raw := object(fmt.Sprint("n", i), fmt.Sprintf("2026-11-23T10:00:%02dZ", i))
 		plain, err := ParseObject(raw, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse the object: %v", err)
 		}
 		o := plain.Share(set)
 		if len(o.shared) != want {
@@ -124,7 +124,7 @@ func TestObjectsShareWhatOccursTwice(t *testing.T) {
 	for i := range 3 {
 		o, err := NewObject(managedBy(fmt.Sprint(i), "one", "two"), kube.ResourceVersion(i+1), nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make an object: %v", err)
 		}
 		all = append(all, o.Share(set))
 	}

@@ -234,11 +234,11 @@ func TestClientsUnderstandEveryStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body, err := json.Marshal(wire.StatusOf(row.err))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("encode as JSON: %v", err)
 			}
 			var received metav1.Status
 			if err := json.Unmarshal(body, &received); err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode JSON: %v", err)
 			}
 			for kind, err := range map[string]error{
 				"client-go's error": apierrors.FromObject(&received),

@@ -1,10 +1,10 @@
 // Package cases defines the measurements, runs them against both servers one after the
 // other, and prints a comparison.
 //
-// It has five nouns. A [Case] is one piece of work and its [Metric]s, some of which
-// have a goal. A [Sample] is what one run of a case measured on one server. A
-// [Scale] says how large the work is. A [Bench] runs cases: each against one server
-// and then the other, as often as the scale says. A [Report] holds the medians.
+// A [Case] is one piece of work and its [Metric]s, some of which have a goal. A [Sample] is
+// what one run of a case measured on one server. A [Scale] says how large the work is. A
+// [Bench] runs cases: each against one server and then the other, as often as the scale says.
+// A [Report] holds the medians.
 package cases
 
 import (

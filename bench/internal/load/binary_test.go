@@ -35,7 +35,7 @@ func TestFollowerReadsProtobuf(t *testing.T) {
 		stream = append(stream, binaryEvent("BOOKMARK", 13, Stamp{})...)
 		for p := range slices.Chunk(stream, piece) {
 			if _, err := f.Write(p); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write: %v", err)
 			}
 		}
 		if v := f.Verdict(); f.Events() != 4 || v != (Verdict{Missing: 1, Repeated: 1}) {

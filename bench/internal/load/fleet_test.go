@@ -22,7 +22,7 @@ func TestStampsOfAListAreFoundWhateverThePieces(t *testing.T) {
 			s := &stamps{}
 			for at := 0; at < len(body); at += size {
 				if _, err := s.Write([]byte(body[at:min(at+size, len(body))])); err != nil {
-					t.Fatal(err)
+					t.Fatalf("write: %v", err)
 				}
 			}
 			if version, err := s.version(); err != nil || version != 99 || len(s.found) != 5 || s.found[3].Seq != 13 {

@@ -1,12 +1,11 @@
 // Package load generates the load of the benchmarks and checks the answers: it counts the
 // events of every stream and looks for gaps, repetitions and disorder.
 //
-// It has eight nouns. An [Object] is what is written, with one of several kinds of content.
-// A [Stamp] is written into every object: its writer, the number of
-// the write, and the time when it was sent. A [Follower] reads the frames of
-// one watch and judges them. A [Crowd] is a set of followers and their connections.
-// A [Writer] changes one object over and over. A [Reader] lists. A [Fleet] is a set of
-// informers that hold next to nothing. A [Histogram] counts latencies.
+// An [Object] is what is written, with one of several kinds of content. A [Stamp] is written
+// into every object: its writer, the number of the write, and the time when it was sent. A
+// [Follower] reads the frames of one watch and judges them. A [Crowd] is a set of followers
+// and their connections. A [Writer] changes one object over and over. A [Reader] lists. A
+// [Fleet] is a set of informers that hold next to nothing. A [Histogram] counts latencies.
 package load
 
 import (

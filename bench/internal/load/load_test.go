@@ -51,7 +51,7 @@ func TestFollowerReportsMissingRepeatedAndDisorderedEvents(t *testing.T) {
 				f.From(10)
 				for at := 0; at < len(stream); at += size {
 					if _, err := f.Write([]byte(stream[at:min(at+size, len(stream))])); err != nil {
-						t.Fatal(err)
+						t.Fatalf("write: %v", err)
 					}
 				}
 				if f.Verdict() != tc.want || f.Events() != tc.events || f.Position() != tc.behind {

@@ -58,15 +58,15 @@ func TestModifySendsTheLastAnswerWithANewStamp(t *testing.T) {
 		t.Error("an object that was never read was modified")
 	}
 	if err := w.Update(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("update: %v", err)
 	}
 	last := string(w.answer)
 	if err := w.Modify(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("modify: %v", err)
 	}
 	var got struct{ Spec struct{ Stamp string } }
 	if err := json.Unmarshal(w.body, &got); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if s, ok := parseStamp([]byte(got.Spec.Stamp)); !ok || s.Seq != 1 || s.Key != 3 {
 		t.Errorf("stamp %q", got.Spec.Stamp)
@@ -85,11 +85,11 @@ func TestReapplySendsTheSameBodyWithoutAVersion(t *testing.T) {
 	conn := &pages{bodies: []string{stored(object, byUser)}}
 	w := &Writer{Object: object, Conn: conn}
 	if err := w.Apply(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	applied := string(w.body)
 	if err := w.Reapply(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("reapply: %v", err)
 	}
 	if string(w.body) != applied || strings.Contains(applied, versionName) || w.Seq != 1 || w.Object.Version != "7" {
 		t.Errorf("applied %s and then %s, %d writes, version %s", applied, w.body, w.Seq, w.Object.Version)

@@ -94,7 +94,7 @@ func specOf(t *testing.T, o Object, seq int64) map[string]any {
 	t.Helper()
 	var object struct{ Spec map[string]any }
 	if err := json.Unmarshal(o.append(nil, Stamp{Key: 3, Seq: seq}), &object); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return object.Spec
 }
@@ -113,7 +113,7 @@ func schemaProperties(t *testing.T) map[string]any {
 		}
 	}
 	if err := json.Unmarshal([]byte(Definition), &definition); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 }

@@ -1,12 +1,11 @@
 // Package peer runs the API servers that are compared, each in one process of its
 // own on a directory of its own, and reads from the operating system what they use.
 //
-// It has six nouns. A [Program] is a server that was built from this tree:
-// gapless, the reference server of conformance/oracle, which is upstream's own
-// code with its etcd, or kube-apiserver. A [Server] is a program that runs; a relay is one as well. [Usage]
-// is what a server's process has used. [Credentials] are how clients and servers know each
-// other. [Certificates] are those that a server keeps over a restart, and a [Front] is the
-// address that it keeps.
+// A [Program] is a server that was built from this tree: gapless, the reference server of
+// conformance/oracle, which is upstream's own code with its etcd, or kube-apiserver. A
+// [Server] is a program that runs; a relay is one as well. [Usage] is what a server's process
+// has used. [Credentials] are how clients and servers know each other. [Certificates] are
+// those that a server keeps over a restart, and a [Front] is the address that it keeps.
 package peer
 
 import (

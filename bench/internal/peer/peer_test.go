@@ -36,7 +36,7 @@ func TestProgramThatExitsIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho broken >&2\nexit 3\n"), 0o700); err != nil { //nolint:gosec // it is to be run
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for _, name := range []string{Gapless, Upstream} {
 		_, err := Program{Name: name, Path: program}.Start(t.Context(), filepath.Join(dir, name))

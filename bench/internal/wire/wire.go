@@ -2,10 +2,10 @@
 // can be measured from the same machine: no header maps, no copies of bodies, no
 // goroutines besides the caller's (HTTP/1.1) or one per connection (HTTP/2).
 //
-// It has five nouns. A [Target] is the address of a server and the credentials. A [Conn] is
-// exactly one connection to it. A [Request] is sent over it; its answer is written to an
-// io.Writer piece by piece, as it arrives. A [Response] is its outcome. A
-// [Loop] reads thousands of streams at once.
+// A [Target] is the address of a server and the credentials. A [Conn] is exactly one
+// connection to it. A [Request] is sent over it; its answer is written to an io.Writer piece
+// by piece, as it arrives. A [Response] is its outcome. A [Loop] reads thousands of streams at
+// once.
 package wire
 
 import (

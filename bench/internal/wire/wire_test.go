@@ -88,7 +88,7 @@ func dial(t *testing.T, target wire.Target, p wire.Protocol) wire.Conn {
 	t.Helper()
 	c, err := target.Dial(t.Context(), p)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("dial target: %v", err)
 	}
 	t.Cleanup(c.Close)
 	return c
@@ -113,7 +113,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 			opened := 0
 			resp, err := c.Do(wire.Request{Path: tc.path, Opened: func() { opened++ }}, &got)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("send a request: %v", err)
 			}
 			if resp.Status != 200 || resp.Bytes != int64(tc.want) || got.Len() != tc.want || opened != 1 {
 				t.Errorf("%s: %+v, %d bytes, opened %d times; want %d bytes", tc.path, resp, got.Len(), opened, tc.want)
@@ -186,14 +186,14 @@ func TestRequestsHaveMethodQueryTokenAndBody(t *testing.T) {
 	var got bytes.Buffer
 	if _, err := dial(t, target, wire.HTTP1).Do(wire.Request{Method: "PUT", Path: "/echo?a=b", Body: []byte("content")},
 		&got); err != nil {
-		t.Fatal(err)
+		t.Fatalf("send a request: %v", err)
 	}
 	if want := "PUT a=b Bearer secret application/json content"; got.String() != want {
 		t.Errorf("%q instead of %q", got.String(), want)
 	}
 	got.Reset()
 	if _, err := dial(t, target, wire.HTTP2).Do(wire.Request{Path: "/echo?a=b"}, &got); err != nil {
-		t.Fatal(err)
+		t.Fatalf("send a request: %v", err)
 	}
 	if want := "GET a=b Bearer secret  "; got.String() != want {
 		t.Errorf("%q instead of %q", got.String(), want)
@@ -224,7 +224,7 @@ func TestGzipIsReturnedCompressed(t *testing.T) {
 		}
 		z, err := gzip.NewReader(&got)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a reader: %v", err)
 		}
 		if text, err := io.ReadAll(z); err != nil || string(text) != "packed" {
 			t.Errorf("%q, %v", text, err)
@@ -251,7 +251,7 @@ func TestManyStreamsShareAConnection(t *testing.T) {
 	}
 	for range n {
 		if err := <-errs; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func TestMissingServerIsAnError(t *testing.T) {
 func TestLoopReadsManyStreams(t *testing.T) {
 	l, err := wire.NewLoop(serve(t))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a loop: %v", err)
 	}
 	const n = 20
 	type result struct {
@@ -297,13 +297,13 @@ func TestLoopReadsManyStreams(t *testing.T) {
 	}
 	stopped, endless := make(chan error, 1), make(chan error, 1)
 	if err := l.Start(t.Context(), wire.Request{Path: "/endless"}, stopper{}, func(err error) { stopped <- err }); err != nil {
-		t.Error(err)
+		t.Errorf("start: %v", err)
 	}
 	if err := <-stopped; err != nil {
 		t.Errorf("stopped: %v", err)
 	}
 	if err := l.Start(t.Context(), wire.Request{Path: "/endless"}, io.Discard, func(err error) { endless <- err }); err != nil {
-		t.Error(err)
+		t.Errorf("start: %v", err)
 	}
 	l.Close()
 	if err := <-endless; err == nil {

@@ -2,11 +2,11 @@
 // kube-apiserver, etcd or kubectl, as controller-runtime's package envtest and kwokctl start
 // them. The commands of package install put it there.
 //
-// It has five nouns. A [Program] is one of the three. A table says what becomes of each flag
-// of such a program: table.go has those of kube-apiserver, etcdtable.go those of etcd. A
-// setting is a flag on the command line with its value. A plan is what the settings of
-// kube-apiserver come to: the arguments of `gapless serve`. A place is what etcd tells
-// kube-apiserver: the directory in which the objects are kept.
+// A [Program] is one of the three. A table says what becomes of each flag of such a program:
+// table.go has those of kube-apiserver, etcdtable.go those of etcd. A setting is a flag on the
+// command line with its value. A plan is what the settings of kube-apiserver come to: the
+// arguments of `gapless serve`. A place is what etcd tells kube-apiserver: the directory in
+// which the objects are kept.
 package dropin
 
 import (

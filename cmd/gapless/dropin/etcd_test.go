@@ -23,11 +23,11 @@ func TestEtcdAnswersWhatEnvtestAsks(t *testing.T) {
 	} {
 		resp, err := server.Client().Get(server.URL + path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("get: %v", err)
 		}
 		body, err := io.ReadAll(resp.Body)
 		if err := errors.Join(err, resp.Body.Close()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close body: %v", err)
 		}
 		if got := strings.TrimSpace(string(body)); resp.StatusCode != http.StatusOK || got != want {
 			t.Errorf("%s: %s %s, want 200 %s", path, resp.Status, got, want)
@@ -76,7 +76,7 @@ func TestEachPrefixInEtcdHasObjectsOfItsOwn(t *testing.T) {
 	for _, prefix := range []string{"/registry", "/a", "/a/b", "a_b", "/a%2Fb", "..", "/", "registry-2"} {
 		dir, err := at.directory(prefix)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("directory: %v", err)
 		}
 		if other, is := seen[dir]; is || filepath.Dir(dir) != "/e" {
 			t.Errorf("%q is kept in %s, as is %q", prefix, dir, other)
@@ -121,7 +121,7 @@ func TestKubectlIsTheFirstOfPathThatIsNotGapless(t *testing.T) {
 	write := func(dir string, mode os.FileMode) string {
 		path := filepath.Join(dir, "kubectl")
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), mode); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 		return path
 	}

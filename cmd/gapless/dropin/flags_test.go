@@ -98,7 +98,7 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args, ignored, err := planned(t, c.line)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("planned: %v", err)
 			}
 			if diff := cmp.Diff(c.args, args); diff != "" {
 				t.Errorf("arguments of serve, -want +got:\n%s", diff)

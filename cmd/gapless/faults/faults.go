@@ -1,6 +1,6 @@
 // Package faults is the commands that make requests fail: gapless fault and gapless proxy.
 //
-// It has one noun: a [Program] is what the commands need of the program around them.
+// A [Program] is what the commands need of the program around them.
 package faults
 
 import (

@@ -1,9 +1,9 @@
 // Package install is the commands that make gapless the server of tests which use
 // controller-runtime's package envtest: gapless envtest install and gapless envtest index.
 //
-// It has three nouns. A [Program] is what the commands need of the program around them. The
-// store is a directory in which setup-envtest and package envtest find programs, by the
-// version of Kubernetes. An archive is what setup-envtest downloads, by an index.
+// A [Program] is what the commands need of the program around them. The store is a directory
+// in which setup-envtest and package envtest find programs, by the version of Kubernetes. An
+// archive is what setup-envtest downloads, by an index.
 package install
 
 import (

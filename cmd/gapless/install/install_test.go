@@ -38,11 +38,11 @@ func own(t *testing.T) []byte {
 	t.Helper()
 	path, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the program: %v", err)
 	}
 	body, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	return body
 }
@@ -58,7 +58,7 @@ func TestInstallWritesThreeCopiesAndPrintsWhereTheyAre(t *testing.T) {
 	}
 	entries, err := os.ReadDir(assets)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list a directory: %v", err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -96,14 +96,14 @@ func TestInstallReplacesNoOtherProgramUnlessForced(t *testing.T) {
 	dir := t.TempDir()
 	assets := filepath.Join(dir, "k8s", gapless.KubernetesVersion+"-"+runtime.GOOS+"-"+runtime.GOARCH)
 	if err := os.MkdirAll(assets, 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	other := filepath.Join(assets, "etcd")
 	if err := os.WriteFile(other, []byte("#!/bin/sh\n"), 0o555); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if err := os.Chmod(assets, 0o555); err != nil { // as setup-envtest leaves it
-		t.Fatal(err)
+		t.Fatalf("change the mode of a file: %v", err)
 	}
 	_, err := do(t, "install", "--dir", dir)
 	if err == nil || !strings.Contains(err.Error(), other+" is another program") {
@@ -116,7 +116,7 @@ func TestInstallReplacesNoOtherProgramUnlessForced(t *testing.T) {
 		t.Errorf("kube-apiserver was written beside it: %v", err)
 	}
 	if _, err := do(t, "install", "--dir", dir, "--force"); err != nil {
-		t.Error(err)
+		t.Errorf("run: %v", err)
 	}
 	if body, err := os.ReadFile(other); !bytes.Equal(body, own(t)) || err != nil {
 		t.Errorf("etcd was not replaced: %v", err)
@@ -152,19 +152,19 @@ func TestIndexNamesArchivesThatSetupEnvtestReads(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
 	if err := os.WriteFile(program, []byte("a program"), 0o755); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if _, err := do(t, "index", "--out", dir, "--url", "https://example.org/x/", "--program", "linux/arm64="+program, "--program",
 		"windows/amd64="+program); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 	body, err := os.ReadFile(filepath.Join(dir, IndexName))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	var got index
 	if err := yaml.UnmarshalStrict(body, &got); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unmarshal strict: %v", err)
 	}
 	want := index{Releases: map[string]map[string]archive{"v" + gapless.KubernetesVersion: {}}}
 	for platform, names := range map[string]string{
@@ -173,7 +173,7 @@ func TestIndexNamesArchivesThatSetupEnvtestReads(t *testing.T) {
 		name := "envtest-v" + gapless.KubernetesVersion + "-" + platform + ".tar.gz"
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		sum := sha512.Sum512(raw)
 		want.Releases["v"+gapless.KubernetesVersion][name] = archive{
@@ -193,7 +193,7 @@ func contents(t *testing.T, raw []byte) string {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a reader: %v", err)
 	}
 	files := tar.NewReader(unzipped)
 	var names []string
@@ -203,7 +203,7 @@ func contents(t *testing.T, raw []byte) string {
 			return strings.Join(names, " ")
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("next files: %v", err)
 		}
 		body, err := io.ReadAll(files)
 		if err != nil || string(body) != "a program" || header.Mode != 0o755 ||

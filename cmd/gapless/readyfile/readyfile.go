@@ -1,6 +1,6 @@
 // Package readyfile writes the file by which a server reports that it is ready.
 //
-// It has one noun: [Ready] is the content of the file.
+// [Ready] is the content of the file.
 package readyfile
 
 import (

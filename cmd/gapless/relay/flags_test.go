@@ -49,7 +49,7 @@ func read(t *testing.T, args ...string) (given, error) {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	p.addFlags(set, &g.flags)
 	if err := set.Parse(args); err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse set: %v", err)
 	}
 	var err error
 	g.RelayConfig, err = p.relayConfig(g.flags)
@@ -62,7 +62,7 @@ func TestEachFlagDoesSomething(t *testing.T) {
 	kubeconfig, key := filepath.Join(dir, "config"), filepath.Join(dir, "key")
 	for path, text := range map[string]string{kubeconfig: twoContexts, key: base64.StdEncoding.EncodeToString(make([]byte, 32))} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	table := map[string]struct {
@@ -130,7 +130,7 @@ func TestEachFlagDoesSomething(t *testing.T) {
 func TestAFlagThatWouldDoNothingIsRefused(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(kubeconfig, []byte(twoContexts), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for line, want := range map[string]string{
 		"--context b": "--context names one of --kubeconfig",
@@ -147,7 +147,7 @@ func TestAFlagThatWouldDoNothingIsRefused(t *testing.T) {
 func TestTheDebugAddressIsServed(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(kubeconfig, []byte(twoContexts), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	served, asked := errors.New("served"), ""
 	p := Program{

@@ -52,7 +52,7 @@ func TestARelayServesAClientByItsKubeconfig(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := os.WriteFile(at("client-ca.crt"), upstream.RESTConfig().CAData, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -63,25 +63,25 @@ func TestARelayServesAClientByItsKubeconfig(t *testing.T) {
 	defer func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}()
 	ready := awaitReady(t, at("ready.json"), ended)
 	var kubeconfig, status bytes.Buffer
 	if err := run(ctx, &kubeconfig, "relay", "kubeconfig", "--from", upstream.Kubeconfig(), "--server", ready.URL, "--ca",
 		ready.CA); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 	if err := os.WriteFile(at("relayed"), kubeconfig.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	cfg, err := clientcmd.BuildConfigFromFlags("", at("relayed"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	list, err := c.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
 	if err != nil || list.ResourceVersion == "" {
@@ -151,7 +151,7 @@ func TestManifestsAreWhatAClusterAccepts(t *testing.T) {
 		var out bytes.Buffer
 		if err := run(t.Context(), &out,
 			append([]string{"relay", "manifests", "--image", "example.com/gapless:v1"}, args...)...); err != nil {
-			t.Fatal(err)
+			t.Fatalf("run: %v", err)
 		}
 		gaplesstest.New(t).Apply(t, out.String())
 	}
@@ -161,7 +161,7 @@ func TestBadCommandLinesAreRefused(t *testing.T) {
 	upstream := gaplesstest.New(t)
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("c2hvcnQ="), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for _, c := range []struct{ args, want string }{
 		{"relay", "--kubeconfig"},

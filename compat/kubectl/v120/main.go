@@ -1,4 +1,5 @@
-// Command kubectl is kubectl 1.20, the oldest that the scripts beside it run, built from its own module. One noun: the command.
+// Command kubectl is kubectl 1.20, the oldest that the scripts beside it run, built from its
+// own module.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command kubectl is kubectl 1.28, built from its own module for the scripts beside it. One noun: the command.
+// Command kubectl is kubectl 1.28, built from its own module for the scripts beside it.
 package main
 
 import (

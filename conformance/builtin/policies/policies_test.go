@@ -41,7 +41,7 @@ func launch(t *testing.T) *gapless.Server {
 	t.Helper()
 	s, err := gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the server: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
@@ -49,14 +49,14 @@ func launch(t *testing.T) *gapless.Server {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	select {
 	case <-s.Ready():
 	case err := <-ended:
 		ended <- nil
-		t.Fatal(err)
+		t.Fatalf("wait for the end: %v", err)
 	}
 	return s
 }
@@ -134,11 +134,11 @@ func newPlugin(t *testing.T, s *gapless.Server, client kubernetes.Interface) *va
 	t.Helper()
 	plugin, err := validating.NewPlugin(nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a plugin: %v", err)
 	}
 	dynamicClient, err := dynamic.NewForConfig(s.RESTConfig())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
@@ -146,7 +146,7 @@ func newPlugin(t *testing.T, s *gapless.Server, client kubernetes.Interface) *va
 		compatibility.DefaultBuildEffectiveVersion(), t.Context().Done(), mapper).Initialize(plugin)
 	plugin.SetRESTMapper(mapper)
 	if err := plugin.ValidateInitialization(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("validate initialization: %v", err)
 	}
 	factory.Start(t.Context().Done())
 	return plugin
@@ -156,13 +156,13 @@ func TestExpressionsReadTypedObjectsAsUpstream(t *testing.T) {
 	s := launch(t)
 	client, err := kubernetes.NewForConfig(s.RESTConfig())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	ctx := t.Context()
 	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Data: map[string]string{"a": "b"}},
 		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create config maps: %v", err)
 	}
 	var names []string
 	for i, question := range questions {
@@ -183,19 +183,19 @@ func TestExpressionsReadTypedObjectsAsUpstream(t *testing.T) {
 			}
 			if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, binding,
 				metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("create validating admission policy bindings: %v", err)
 			}
 		}
 	}
 	plugin := newPlugin(t, s, client)
 	var sent corev1.Pod
 	if err := json.Unmarshal([]byte(pod), &sent); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	filled, err := client.CoreV1().Pods("default").Create(ctx, &sent, dry)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a pod: %v", err)
 	}
 	caller := &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	for _, name := range names {

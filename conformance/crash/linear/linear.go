@@ -2,9 +2,8 @@
 // linearizable: whether every operation can have taken effect at one moment
 // between its call and its return, so that all results follow.
 //
-// It has two nouns. An [Op] is one operation, as its client saw it; what got no
-// answer may take effect at any time after its call and before its server was
-// killed, or never. A [History] is the
+// An [Op] is one operation, as its client saw it; what got no answer may take effect at any
+// time after its call and before its server was killed, or never. A [History] is the
 // operations of one run, which can be saved and checked again.
 package linear
 

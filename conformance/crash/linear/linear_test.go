@@ -99,7 +99,7 @@ func TestSavedHistoryGetsTheSameVerdictAndAPicture(t *testing.T) {
 	h := linear.History{Seed: 7, Note: "a stale read", Ops: sound()}
 	h.Ops[7].Value, h.Ops[7].RV = 1, 10
 	if err := h.Save(path); err != nil {
-		t.Fatal(err)
+		t.Fatalf("save: %v", err)
 	}
 	again, err := linear.Load(path)
 	if err != nil || again.Seed != h.Seed || again.Note != h.Note || !slices.Equal(again.Ops, h.Ops) {
@@ -110,7 +110,7 @@ func TestSavedHistoryGetsTheSameVerdictAndAPicture(t *testing.T) {
 		t.Errorf("the verdict is %s", verdict.Result)
 	}
 	if err := verdict.Draw(path + ".html"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("draw verdict: %v", err)
 	}
 	if info, err := os.Stat(path + ".html"); err != nil || info.Size() == 0 {
 		t.Errorf("the picture: %v", err)

@@ -1,9 +1,8 @@
 // Package load writes to and reads from a server that may be killed at any moment, and
 // records all attempts and answers.
 //
-// It has two nouns. A [Load] is writers, watchers and readers, which outlive the
-// server's processes. A [Register] is the clients of the linearizability check,
-// and the history of their operations.
+// A [Load] is writers, watchers and readers, which outlive the server's processes. A
+// [Register] is the clients of the linearizability check, and the history of their operations.
 package load
 
 import (

@@ -1,9 +1,9 @@
 // Package program runs the built program as a process that can be killed, and is a
 // client of it.
 //
-// It has three nouns. A [Server] is `gapless serve` on one data directory, or `gapless relay` in
-// front of another one, over any number of processes. A [Client] sends one request and returns its outcome.
-// A [Stream] is a watch, read event by event.
+// A [Server] is `gapless serve` on one data directory, or `gapless relay` in front of another
+// one, over any number of processes. A [Client] sends one request and returns its outcome. A
+// [Stream] is a watch, read event by event.
 package program
 
 import (

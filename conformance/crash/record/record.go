@@ -1,10 +1,9 @@
 // Package record keeps what clients attempted and what the server answered, and finds
 // contradictions. It does not depend on the server's code.
 //
-// It has four nouns. An [Attempt] is one write, sent once: its content is made
-// from its number, so the content identifies the attempt. A [Version] is
-// an object as an answer or an event showed it. A [Watch] is what one watcher saw.
-// The [Record] has all of them, and its violations.
+// An [Attempt] is one write, sent once: its content is made from its number, so the content
+// identifies the attempt. A [Version] is an object as an answer or an event showed it. A
+// [Watch] is what one watcher saw. The [Record] has all of them, and its violations.
 package record
 
 import (

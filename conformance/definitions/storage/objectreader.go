@@ -1,7 +1,7 @@
 // Package storage reads what the program has stored, with the declarations of upstream's
 // package of this name, which reads from etcd.
 //
-// It has one noun: a reader, which finds the last record of an object in the program's log.
+// A reader finds the last record of an object in the program's log.
 package storage
 
 import (

@@ -188,7 +188,7 @@ where * | * | header Vary
 func TestTableAccountsForDifferences(t *testing.T) {
 	table, err := compare.ParseTable(entries)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse table: %v", err)
 	}
 	first := compare.Difference{Script: "s", Case: "a case", Part: "body.a.b", Upstream: "1", Gapless: "3"}
 	vary := compare.Difference{Script: "x", Part: "header Vary"}

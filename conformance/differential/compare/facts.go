@@ -1,12 +1,11 @@
 // Package compare finds the differences between two transcripts of one script, and
 // which of them are deliberate.
 //
-// It has four nouns. A [Fact] is one thing that can be seen in an answer or on a
-// stream, in which symbols replace everything that two correct servers need not agree
-// about: resource versions, uids, times, addresses, the order of members. A
-// [Difference] is a fact that two transcripts do not share. A [Deliberate] entry is a
-// kind of difference that is intended, and why. A [Table] is all of those; it accounts
-// for every difference, and knows when an entry accounts for none any more.
+// A [Fact] is one thing that can be seen in an answer or on a stream, in which symbols replace
+// everything that two correct servers need not agree about: resource versions, uids, times,
+// addresses, the order of members. A [Difference] is a fact that two transcripts do not share.
+// A [Deliberate] entry is a kind of difference that is intended, and why. A [Table] is all of
+// those; it accounts for every difference, and knows when an entry accounts for none any more.
 //
 // A resource version that a write was answered with is called "of line 12", after
 // the line of the write; one in between is "after line 12". Those of lists and

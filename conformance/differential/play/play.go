@@ -1,8 +1,8 @@
 // Package play runs scripts against a server and records the answers and their times.
 //
-// It has three nouns. A [Server] is what is played against. A [Result] is what one
-// step got: an [Answer], the [Frame] values of a stream, its [Ending]. A
-// [Transcript] is the results of a script, in its order.
+// A [Server] is what is played against. A [Result] is what one step got: an [Answer], the
+// [Frame] values of a stream, its [Ending]. A [Transcript] is the results of a script, in its
+// order.
 package play
 
 import (

@@ -50,7 +50,7 @@ func run(t *testing.T, handler http.HandlerFunc, text string) (*server, play.Tra
 	t.Cleanup(s.Close)
 	parsed, err := script.Parse("test", text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	return s, play.Play(t.Context(), s, parsed, map[string]string{"start": "/start"})
 }
@@ -59,7 +59,7 @@ func TestRequestsMatchTheScript(t *testing.T) {
 	s, got := run(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("read to the end: %v", err)
 		}
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintf(w, `{"n":7,"said":"%s %s %s %s %s"}`, r.Method, r.RequestURI, r.Header.Get("X-A"),
@@ -85,7 +85,7 @@ GET /not/reached
 		if r.Answer != nil {
 			text, err := script.Member(r.Answer.Body, ".said")
 			if err != nil {
-				t.Error(err)
+				t.Errorf("member: %v", err)
 			}
 			said = append(said, fmt.Sprintf("%d %s", r.Answer.Code, text))
 		}
@@ -126,10 +126,10 @@ func events(t *testing.T, zip bool) http.HandlerFunc {
 				z := gzip.NewWriter(w)
 				fmt.Fprintln(z, text)
 				if err := z.Flush(); err != nil {
-					t.Error(err)
+					t.Errorf("flush: %v", err)
 				}
 				if err := z.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("close: %v", err)
 				}
 			} else {
 				fmt.Fprintln(w, text)

@@ -2,7 +2,7 @@
 // does. A [Script] is a file of cases; a [Case] is a name and the steps that show
 // it; a [Step] is one line, with the lines that are indented below it.
 //
-// It has three nouns, and these words:
+// It has these words:
 //
 //	# a comment                    full: the whole file runs in the full form only
 //	case some words                begins a case

@@ -57,7 +57,7 @@ pause 3s
 join
 `)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse: %v", err)
 	}
 	merge := []script.Field{{Name: "Content-Type", Value: "application/merge-patch+json"}}
 	want := script.Script{Name: "all", Full: true, Cases: []script.Case{
@@ -194,12 +194,12 @@ func TestExpandReplacesVariables(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob("../testdata/scripts/*.txt")
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("look for files: %v", err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			f.Fatal(err)
+			f.Fatalf("read a file: %v", err)
 		}
 		f.Add(string(text))
 	}

@@ -1,8 +1,7 @@
 // Package suite judges what scripts show on two servers, for the tests that play them.
 //
-// It has two nouns. A [Suite] collects the differences that scripts show, and fails for one
-// that its table does not list. A [Document] is the part of the documentation that is written from
-// that table.
+// A [Suite] collects the differences that scripts show, and fails for one that its table does
+// not list. A [Document] is the part of the documentation that is written from that table.
 package suite
 
 import (

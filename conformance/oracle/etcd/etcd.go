@@ -1,5 +1,5 @@
-// Package etcd runs an etcd in this process, on ephemeral ports of 127.0.0.1, below an API server
-// of upstream. It has one noun: a [Member], which is all of its cluster.
+// Package etcd runs an etcd in this process, on ephemeral ports of 127.0.0.1, below an API
+// server of upstream. A [Member] is all of its cluster.
 package etcd
 
 import (

@@ -1,9 +1,9 @@
 // Package rigtest runs a controller against a server of this module, under failures
 // that a test causes.
 //
-// It has two nouns. A [Rig] is a server behind a gate. The controller connects
-// through the gate, the test directly. A [Write] is a request of the controller that changes
-// an object, which the test counts, delays or refuses.
+// A [Rig] is a server behind a gate. The controller connects through the gate, the test
+// directly. A [Write] is a request of the controller that changes an object, which the test
+// counts, delays or refuses.
 package rigtest
 
 import (

@@ -49,7 +49,7 @@ func serve(t *testing.T, may ...string) (*registry.Registry, *kinds.Live) {
 	t.Helper()
 	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	live, ended := kinds.NewLive(builtin.Catalog()), make(chan error, 2)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -62,11 +62,11 @@ func serve(t *testing.T, may ...string) (*registry.Registry, *kinds.Live) {
 	t.Cleanup(func() {
 		cancel()
 		if err := errors.Join(<-ended, log.Close(), <-ended); err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end and close log: %v", err)
 		}
 	})
 	if err := cluster.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 	return cluster.Registry, live
 }
@@ -87,7 +87,7 @@ func create(t *testing.T, in *registry.Registry, live *kinds.Live, by user.Info,
 		Kind string
 	}
 	if err := json.Unmarshal([]byte(object), &head); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	for _, r := range live.Load().Resources() {
 		if r.Kind == head.Kind {

@@ -194,7 +194,7 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 			}
 			criteria, err := match.Compile(&tt.m)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("compile: %v", err)
 			}
 			m, a := newMatcher(), tt.request.attributes()
 			plan := m.Plan(criteria, match.QuestionOf(a))
@@ -229,7 +229,7 @@ func TestPlansAreOnlyOfWhatRulesName(t *testing.T) {
 		ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("events.k8s.io", "v1", "events")},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("compile: %v", err)
 	}
 	m := newMatcher()
 	for gvr, want := range map[kinds.GroupVersionResource]bool{

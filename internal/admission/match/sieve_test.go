@@ -68,7 +68,7 @@ func TestSievesLetPassWhatMatchesOrFails(t *testing.T) {
 				NamespaceSelector: randomSelector(r), ObjectSelector: randomSelector(r),
 			})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("compile: %v", err)
 			}
 			p := m.Plan(c, match.QuestionOf(a))
 			var needs []match.Need

@@ -43,7 +43,7 @@ func TestAuditAnnotations(t *testing.T) {
 			caller), map[string]string{},
 	}
 	if err := s.plugin.Validate(t.Context(), a); err != nil {
-		t.Fatal(err)
+		t.Fatalf("validate plugin: %v", err)
 	}
 	failed := `{"message":"no","policy":"p","binding":"b","expressionIndex":1,"validationActions":["Audit"]}`
 	rest := `,` + failed // kube-root-ca.crt is not there: nobody makes it

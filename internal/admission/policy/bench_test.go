@@ -14,7 +14,7 @@ import (
 func asked(b *testing.B) admission.Attributes {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON([]byte(pod)); err != nil {
-		b.Fatal(err)
+		b.Fatalf("decode JSON: %v", err)
 	}
 	gvr := kinds.GroupVersionResource{Version: "v1", Resource: "pods"}
 	return admission.NewAttributesRecord(u, nil, u.GroupVersionKind(), "default", "a", gvr, "", admission.Create, nil, false,
@@ -53,7 +53,7 @@ func BenchmarkNoPolicyMatches(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.plugin.Validate(b.Context(), a); err != nil {
-			b.Fatal(err)
+			b.Fatalf("validate plugin: %v", err)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func BenchmarkThreeValidations(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.plugin.Validate(b.Context(), a); err != nil {
-			b.Fatal(err)
+			b.Fatalf("validate plugin: %v", err)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func BenchmarkApplyConfiguration(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := s.plugin.Admit(b.Context(), asked(b), func() error { return nil }); err != nil {
-			b.Fatal(err)
+			b.Fatalf("admit plugin: %v", err)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func BenchmarkCompile(b *testing.B) {
 	for b.Loop() {
 		put(b, s.plugin, validating, "p", forAll("pods")+`,"validations":[{"expression":"object.metadata.name != 'b'"}]`)
 		if err := s.plugin.Validate(b.Context(), a); err != nil {
-			b.Fatal(err)
+			b.Fatalf("validate plugin: %v", err)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func start(t testing.TB) *server {
 		}
 	})
 	if err := s.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 	return s
 }
@@ -121,7 +121,7 @@ func stored(t testing.TB, name, spec string) *wire.Object {
 		"apiVersion": group + "/v1", "kind": "Policy", "metadata": map[string]any{"name": name}, "spec": tree,
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return object(t, string(text))
 }
@@ -202,7 +202,7 @@ func content(t testing.TB, o *wire.Object) map[string]any {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(o.JSON()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return u.Object
 }

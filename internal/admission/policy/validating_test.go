@@ -258,7 +258,7 @@ func TestDeletionsAndUpdatesAreValidated(t *testing.T) {
 		t.Errorf("update: %v", err)
 	}
 	if _, err = s.Update(t.Context(), target, []byte(configMap("a", `"keep":"true","other":"1"`)), update()); err != nil {
-		t.Error(err)
+		t.Errorf("update: %v", err)
 	}
 }
 

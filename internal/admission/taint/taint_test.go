@@ -44,11 +44,11 @@ func TestNewNodesAreNotReady(t *testing.T) {
 			redone := 0
 			if err := (taint.Plugin{}).Admit(t.Context(), attributes(u, "nodes", "", upstream.Create),
 				func() error { redone++; return nil }); err != nil {
-				t.Fatal(err)
+				t.Fatalf("admit: %v", err)
 			}
 			got, _, err := unstructured.NestedSlice(u.Object, "spec", "taints")
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the list: %v", err)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" || redone != c.redo {
 				t.Errorf("brought into form %d times, want %d; taints -want +got:\n%s", redone, c.redo, diff)

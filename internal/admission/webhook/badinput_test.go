@@ -130,7 +130,7 @@ func TestAnswersAreNotBelieved(t *testing.T) {
 	}
 	h.instead(nil)
 	if _, err := s.createMap("a"); err != nil {
-		t.Error(err)
+		t.Errorf("create map: %v", err)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestFailuresAreIgnoredWherePolicySaysSo(t *testing.T) {
 	s.configure("Validating", "a", h.webhook("v.example.com", onMaps+`,"failurePolicy":"Ignore"`))
 	h.instead(raw(`{`))
 	if _, err := s.createMap("a"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create map: %v", err)
 	}
 	if n := len(next.heard()); n != 1 {
 		t.Errorf("the next webhook was asked %d times", n)
@@ -155,7 +155,7 @@ func TestFailuresAreIgnoredWherePolicySaysSo(t *testing.T) {
 func TestPatchesChangeOnlyWhatTheyMay(t *testing.T) {
 	s, h := start(t), newHook(t)
 	if _, err := s.createMap("old"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create map: %v", err)
 	}
 	s.configure("Mutating", "m", h.webhook("m.example.com", onMaps))
 	update := func() error {
@@ -197,7 +197,7 @@ func TestPatchesChangeOnlyWhatTheyMay(t *testing.T) {
 	patch := wire.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"1"}}`)}
 	got, err := s.Patch(t.Context(), s.maps("old"), patch, metav1.PatchOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("patch: %v", err)
 	}
 	if len(got.Warnings) != 1 ||
 		!strings.HasPrefix(got.Warnings[0], ".metadata.managedFields was in an invalid state after admission") {
@@ -224,17 +224,17 @@ func TestAWebhookThatHangsCostsItsOwnTime(t *testing.T) {
 func TestAWebhookMayWriteWhileItIsAsked(t *testing.T) {
 	s, h := start(t), newHook(t)
 	if _, err := s.createMap("a"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create map: %v", err)
 	}
 	inside := func() {
 		if _, err := s.merge(s.maps("a"), `{"data":{"inner":"1"}}`); err != nil {
-			t.Error(err)
+			t.Errorf("merge: %v", err)
 		}
 		if _, err := s.createMap("b"); err != nil {
-			t.Error(err)
+			t.Errorf("create map: %v", err)
 		}
 		if _, err := s.merge(s.at("", "v1", "namespaces", "", "default"), `{"metadata":{"labels":{"x":"y"}}}`); err != nil {
-			t.Error(err)
+			t.Errorf("merge: %v", err)
 		}
 	}
 	var asked atomic.Bool
@@ -247,7 +247,7 @@ func TestAWebhookMayWriteWhileItIsAsked(t *testing.T) {
 	s.configure("Mutating", "m", h.webhook("m.example.com", onMaps+`,"timeoutSeconds":30`))
 	o, err := s.merge(s.maps("a"), `{"data":{"outer":"1"}}`)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("merge: %v", err)
 	}
 	if !bytes.Contains(o.JSON(), []byte(`"inner":"1"`)) || !bytes.Contains(o.JSON(), []byte(`"outer":"1"`)) {
 		t.Errorf("%s", o.JSON())
@@ -283,7 +283,7 @@ func TestCertificatesAreChecked(t *testing.T) {
 			}
 			configuration := s.at("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", at)
 			if _, err := s.Delete(t.Context(), configuration, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
+				t.Errorf("delete: %v", err)
 			}
 		})
 	}
@@ -306,16 +306,16 @@ func TestServicesAreCalledByTheirName(t *testing.T) {
 	}
 	if _, err := s.create(s.at("", "v1", "services", "default"),
 		`{"metadata":{"name":"hook"},"spec":{"clusterIP":"None","ports":[{"port":443}]}}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	port := h.URL[strings.LastIndexByte(h.URL, ':')+1:]
 	if _, err := s.create(s.at("discovery.k8s.io", "v1", "endpointslices", "default"), fmt.Sprintf(
 		`{"metadata":{"name":"hook-1","labels":{"kubernetes.io/service-name":"hook"}},"addressType":"IPv4",`+
 			`"endpoints":[{"addresses":["127.0.0.1"]}],"ports":[{"port":%s}]}`, port)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if _, err := s.createMap("a"); err != nil {
-		t.Error(err)
+		t.Errorf("create map: %v", err)
 	}
 }
 
@@ -324,7 +324,7 @@ func certificate(t *testing.T, host string, until time.Time) (pair tls.Certifica
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("generate a key: %v", err)
 	}
 	of := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, NotBefore: until.Add(-24 * time.Hour), NotAfter: until,
@@ -338,11 +338,11 @@ func certificate(t *testing.T, host string, until time.Time) (pair tls.Certifica
 	}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a certificate: %v", err)
 	}
 	quoted, err := json.Marshal(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(quoted)
 }

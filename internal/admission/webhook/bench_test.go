@@ -24,7 +24,7 @@ func BenchmarkNoMatch(b *testing.B) {
 "namespaceSelector":{},"objectSelector":{},"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["*/*"],`+
 				`"operations":["*"]}]}]}`, i), nil)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("parse the object: %v", err)
 		}
 		all = append(all, o)
 	}

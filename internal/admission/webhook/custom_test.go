@@ -19,7 +19,7 @@ func TestVersionsOfCustomResourcesAreConverted(t *testing.T) {
 		`{"metadata":{"name":"bars.t.example.com"},
 "spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"bars","kind":"Bar"},"versions":[`+version("v1",
 			"one", "true")+`,`+version("v2", "two", "false")+`]}}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	s.configure("Mutating", "m", h.webhook("m.example.com",
 		`"rules":[{"apiGroups":["t.example.com"],"apiVersions":["v1"],"resources":["bars"],"operations":["*"]}]`))
@@ -27,7 +27,7 @@ func TestVersionsOfCustomResourcesAreConverted(t *testing.T) {
 	o, err := s.create(s.at("t.example.com", "v2", "bars", "default"),
 		`{"apiVersion":"t.example.com/v2","kind":"Bar","metadata":{"name":"b"},"spec":{"both":"b"}}`)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if !bytes.Contains(o.JSON(), []byte(`"both":"changed","default":"d"`)) || o.APIVersion() != "t.example.com/v2" {
 		t.Errorf("%s", o.JSON())

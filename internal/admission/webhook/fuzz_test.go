@@ -21,7 +21,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		content, err := jsontree.Decode([]byte(object))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 		same, _ := jsontree.Decode([]byte(object))
 		patches := [][]byte{body}

@@ -69,7 +69,7 @@ func start(t testing.TB) *server {
 		s.plugin.Close()
 	})
 	if err := s.WaitReady(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is ready: %v", err)
 	}
 	return s
 }
@@ -120,7 +120,7 @@ func (s *server) configure(kind, name, webhooks string) {
 	body := `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"` + kind + `WebhookConfiguration","metadata":{"name":"` +
 		name + `"},"webhooks":[` + webhooks + `]}`
 	if _, err := s.create(s.at("admissionregistration.k8s.io", "v1", plural), body); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("create: %v", err)
 	}
 }
 
@@ -216,7 +216,7 @@ func (h *hook) heard() []admissionv1.AdmissionRequest {
 func (h *hook) ca() string {
 	text, err := json.Marshal(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: h.Certificate().Raw}))
 	if err != nil {
-		h.t.Fatal(err)
+		h.t.Fatalf("encode as JSON: %v", err)
 	}
 	return string(text)
 }
@@ -254,7 +254,7 @@ func decoded(t testing.TB, raw runtime.RawExtension) map[string]any {
 	t.Helper()
 	var o map[string]any
 	if err := json.Unmarshal(raw.Raw, &o); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return o
 }

@@ -21,7 +21,7 @@ func (s *server) pod(name string) {
 	s.t.Helper()
 	if _, err := s.create(s.at("", "v1", "pods", "default"),
 		`{"metadata":{"name":"`+name+`"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("create: %v", err)
 	}
 }
 
@@ -72,14 +72,14 @@ func TestBindingsAndEvictionsAreRefusedAndChanged(t *testing.T) {
 	h.heard()
 	h.patches(`[{"op":"replace","path":"/target/name","value":"chosen"}]`)
 	if err := s.post(t.Context(), "p", "binding", binds); err != nil {
-		t.Error(err)
+		t.Errorf("post: %v", err)
 	}
 	if o := s.found("pods", "p"); !strings.Contains(o, `"nodeName":"chosen"`) {
 		t.Errorf("%s", o)
 	}
 	h.instead(nil)
 	if err := s.post(t.Context(), "p", "eviction", evicts); err != nil {
-		t.Error(err)
+		t.Errorf("post: %v", err)
 	}
 	asked := h.heard()
 	if len(asked) != 2 || asked[0].Kind.Kind != "Binding" || asked[1].Kind.Kind != "Eviction" ||
@@ -151,7 +151,7 @@ func TestCallsAreCountedAsUpstream(t *testing.T) {
 	registry.MustRegister(s.plugin)
 	families, err := registry.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gather the metrics: %v", err)
 	}
 	var got []string
 	for _, family := range families {

@@ -21,7 +21,7 @@ func TestAConfigurationHoldsForTheNextWrite(t *testing.T) {
 	s, h := start(t), newHook(t)
 	h.says(admissionv1.AdmissionResponse{Result: &metav1.Status{Message: "no"}})
 	if _, err := s.createMap("a"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create map: %v", err)
 	}
 	s.configure("Validating", "c", h.webhook("v.example.com", onMaps))
 	const want = `admission webhook "v.example.com" denied the request: no`
@@ -30,10 +30,10 @@ func TestAConfigurationHoldsForTheNextWrite(t *testing.T) {
 	}
 	configuration := s.at("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", "c")
 	if _, err := s.Delete(t.Context(), configuration, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete: %v", err)
 	}
 	if _, err := s.createMap("b"); err != nil {
-		t.Error(err)
+		t.Errorf("create map: %v", err)
 	}
 }
 
@@ -41,13 +41,13 @@ func TestReviewsSayWhatIsWritten(t *testing.T) {
 	s, h := start(t), newHook(t)
 	s.configure("Validating", "c", h.webhook("v.example.com", onMaps))
 	if _, err := s.createMap("a"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create map: %v", err)
 	}
 	if _, err := s.merge(s.maps("a"), `{"data":{"a":"2"}}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("merge: %v", err)
 	}
 	if _, err := s.Delete(t.Context(), s.maps("a"), metav1.DeleteOptions{DryRun: []string{"All"}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("delete: %v", err)
 	}
 	asked := h.heard()
 	if len(asked) != 3 {
@@ -94,7 +94,7 @@ func dataOf(t *testing.T, raw []byte) string {
 	var o struct{ Data map[string]string }
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &o); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 	}
 	return o.Data["a"]
@@ -108,7 +108,7 @@ func TestMutatingWebhooksChangeInOrderOfNames(t *testing.T) {
 	second.patches(`[{"op":"test","path":"/metadata/labels/first","value":"1"},{"op":"add","path":"/data/b","value":"2"}]`)
 	o, err := s.createMap("a")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create map: %v", err)
 	}
 	if o.Labels()["first"] != "1" || !strings.Contains(string(o.JSON()), `"b":"2"`) {
 		t.Errorf("%s", o.JSON())
@@ -123,7 +123,7 @@ func TestDefaultsAreFilledInAfterAPatch(t *testing.T) {
 	o, err := s.create(s.at("", "v1", "pods", "default"),
 		`{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	var pod struct {
 		Spec struct {
@@ -131,7 +131,7 @@ func TestDefaultsAreFilledInAfterAPatch(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(o.JSON(), &pod); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	c := pod.Spec.Containers[1]
 	if c["name"] != "sidecar" || c["terminationMessagePath"] != "/dev/termination-log" || c["unknown"] != nil {
@@ -152,7 +152,7 @@ func TestWebhooksAreAskedAgainIfTheyWant(t *testing.T) {
 			second.patches(`[{"op":"add","path":"/data/b","value":"2"}]`)
 		}
 		if _, err := s.createMap("a"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("create map: %v", err)
 		}
 		if a, b := len(first.heard()), len(second.heard()); a != tt.want || b != 1 {
 			t.Errorf("%+v: asked %d and %d times", tt, a, b)
@@ -167,7 +167,7 @@ func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 			`"],"operations":["CREATE","UPDATE"],"scope":"` + scope + `"}]`
 	}
 	if _, err := s.create(s.at("", "v1", "namespaces"), `{"metadata":{"name":"team","labels":{"team":"x"}}}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	const space = `,"namespaceSelector":{"matchLabels":{"team":"x"}}`
 	const labelled = `,"objectSelector":{"matchLabels":{"ask":"me"}}`
@@ -250,14 +250,14 @@ func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 			s.configure("Validating", name, h.webhook("v.example.com", tt.more))
 			h.heard()
 			if err := tt.write(); err != nil {
-				t.Error(err)
+				t.Errorf("write: %v", err)
 			}
 			if got := len(h.heard()); got != tt.want {
 				t.Errorf("asked %d times, want %d", got, tt.want)
 			}
 			at := s.at("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "", name)
 			if _, err := s.Delete(t.Context(), at, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
+				t.Errorf("delete: %v", err)
 			}
 		})
 	}
@@ -288,7 +288,7 @@ func TestEquivalentResourcesAreConverted(t *testing.T) {
 "scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"},
 "metrics":[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}]}}`)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if !strings.Contains(string(o.JSON()), `"averageUtilization":70`) || o.APIVersion() != "autoscaling/v2" {
 		t.Errorf("%s", o.JSON())
@@ -306,7 +306,7 @@ func TestExactMatchesDoNotConvert(t *testing.T) {
 		`"matchPolicy":"Exact","rules":[{"apiGroups":["events.k8s.io"],"apiVersions":["v1"],"resources":["events"],"operations":["CREATE"]}]`))
 	if _, err := s.create(s.at("", "v1", "events", "default"),
 		`{"metadata":{"name":"e"},"involvedObject":{"namespace":"default"}}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if n := len(h.heard()); n != 0 {
 		t.Errorf("asked %d times", n)
@@ -318,17 +318,17 @@ func TestSubresourcesAreAskedAboutInTheirKind(t *testing.T) {
 	body := `{"metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},` +
 		`"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 	if _, err := s.create(s.at("apps", "v1", "deployments", "default"), body); err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	s.configure("Mutating", "c",
 		h.webhook("m.example.com",
 			`"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["deployments/*"],"operations":["*"]}]`))
 	h.patches(`[{"op":"replace","path":"/spec/replicas","value":5}]`)
 	if _, err := s.merge(s.at("apps", "v1", "deployments", "default", "d", "scale"), `{"spec":{"replicas":2}}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("merge: %v", err)
 	}
 	if _, err := s.merge(s.at("apps", "v1", "deployments", "default", "d", "status"), `{"status":{"replicas":2}}`); err != nil {
-		t.Fatal(err)
+		t.Fatalf("merge: %v", err)
 	}
 	asked := h.heard()
 	if len(asked) != 2 || asked[0].Kind.Kind != "Scale" || asked[0].SubResource != "scale" ||
@@ -345,7 +345,7 @@ func TestDeletionsOfACollectionAreAskedAboutEach(t *testing.T) {
 	s, h := start(t), newHook(t)
 	for _, name := range []string{"a", "b", "c"} {
 		if _, err := s.createMap(name); err != nil {
-			t.Fatal(err)
+			t.Fatalf("create map: %v", err)
 		}
 	}
 	s.configure("Validating", "c", h.webhook("v.example.com", onMaps))
@@ -378,7 +378,7 @@ func TestDryRunsAskOnlyWebhooksWithoutSideEffects(t *testing.T) {
 	s.configure("Validating", "a",
 		`{"name":"a.example.com","clientConfig":`+client+`,"sideEffects":"NoneOnDryRun","admissionReviewVersions":["v1beta1"],`+onMaps+`}`)
 	if err := dry("a"); err != nil {
-		t.Error(err)
+		t.Errorf("dry: %v", err)
 	}
 	if asked := h.heard(); len(asked) != 1 || !*asked[0].DryRun {
 		t.Errorf("%+v", asked)
@@ -395,7 +395,7 @@ func TestDryRunsAskOnlyWebhooksWithoutSideEffects(t *testing.T) {
 "webhooks":[{"name":"s.example.com","clientConfig":`+client+`,`+effects+
 				`"namespaceSelector":{},"objectSelector":{},"admissionReviewVersions":["v1"],`+onMaps+`}]}`), nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse the object: %v", err)
 		}
 		s.plugin.Change(gr, o, false)
 		if err := dry("b"); err == nil || cmp.Diff(want, text(err)) != "" {
@@ -410,7 +410,7 @@ func TestWarningsReachTheClient(t *testing.T) {
 	h.says(admissionv1.AdmissionResponse{Allowed: true, Warnings: []string{"old", "odd"}})
 	got, err := s.Create(t.Context(), s.maps(""), []byte(`{"metadata":{"name":"a"}}`), metav1.CreateOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create: %v", err)
 	}
 	if diff := cmp.Diff([]string{"old", "odd"}, got.Warnings); diff != "" {
 		t.Error(diff)

@@ -43,12 +43,12 @@ func unzip(t testing.TB, zipped []byte) []byte {
 	from := bytes.NewReader(zipped)
 	z, err := gzip.NewReader(from)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a reader: %v", err)
 	}
 	z.Multistream(false)
 	plain, err := io.ReadAll(z)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read to the end: %v", err)
 	}
 	if from.Len() != 0 {
 		t.Fatalf("%d bytes follow the member", from.Len())
@@ -74,7 +74,7 @@ func TestStreamOfBlocksIsOneGzipMember(t *testing.T) {
 			}
 		}
 		if err := s.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close: %v", err)
 		}
 		if !bytes.Equal(unzip(t, zipped.Bytes()), want.Bytes()) {
 			t.Fatalf("seed %d: other bytes came out", seed)
@@ -109,7 +109,7 @@ func TestBlockCanBeUsedInSeveralStreams(t *testing.T) {
 		s.Block(b)
 		s.Block(b)
 		if err := s.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close: %v", err)
 		}
 		if n := len(unzip(t, zipped.Bytes())); n != 200_000 {
 			t.Errorf("%d bytes came out", n)
@@ -270,7 +270,7 @@ func FuzzStream(f *testing.F) {
 			want = append(append(want, a...), b...)
 		}
 		if err := s.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close: %v", err)
 		}
 		if !bytes.Equal(unzip(t, zipped.Bytes()), want) {
 			t.Fatal("other bytes came out")

@@ -25,7 +25,7 @@ func TestARequestBehindASlowOneOnItsConnectionIsServed(t *testing.T) {
 		defer cancel()
 		release, err := load.Receive(w, r.WithContext(ctx), "someone")
 		if err != nil {
-			t.Error(err)
+			t.Errorf("receive load: %v", err)
 			return
 		}
 		defer release()
@@ -37,7 +37,7 @@ func TestARequestBehindASlowOneOnItsConnectionIsServed(t *testing.T) {
 	for _, path := range []string{"/slow", "/next"} {
 		resp, err := server.Client().Post(server.URL+path, "application/json", strings.NewReader(`{}`))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("post: %v", err)
 		}
 		_ = resp.Body.Close()
 	}

@@ -69,7 +69,7 @@ func (b *bounded) connect() (client net.Conn, server *limit.Conn) {
 	b.pipes.conns <- inner
 	conn, err := b.listener.Accept()
 	if err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("accept listener: %v", err)
 	}
 	b.t.Cleanup(func() { _ = conn.Close() })
 	return client, limit.Of(limit.NewContext(b.t.Context(), conn))
@@ -91,7 +91,7 @@ func (b *bounded) count(reason limit.Reason) float64 {
 	registry.MustRegister(b.refusals)
 	families, err := registry.Gather()
 	if err != nil {
-		b.t.Fatal(err)
+		b.t.Fatalf("gather the metrics: %v", err)
 	}
 	for _, m := range families[0].Metric {
 		if m.Label[0].GetValue() == string(reason) {
@@ -181,7 +181,7 @@ func received(t *testing.T, server net.Conn, n int64) time.Duration {
 	t.Helper()
 	began := time.Now()
 	if _, err := io.CopyN(io.Discard, server, n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("copy n: %v", err)
 	}
 	return time.Since(began)
 }
@@ -217,7 +217,7 @@ func TestBodiesDoNotThrottleAConnection(t *testing.T) {
 		began := time.Now()
 		body := server.Request(io.NopCloser(server))
 		if _, err := io.CopyN(io.Discard, body, 60<<20); err != nil {
-			t.Fatal(err)
+			t.Fatalf("copy n: %v", err)
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("60 MiB of bodies took %v", took)
@@ -239,7 +239,7 @@ func TestABodyWhoseCallerIsBeingCheckedIsNotThrottled(t *testing.T) {
 		began := time.Now()
 		body, end := server.Try(io.NopCloser(server))
 		if _, err := io.CopyN(io.Discard, body, 3<<20); err != nil {
-			t.Fatal(err)
+			t.Fatalf("copy n: %v", err)
 		}
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the body took %v", took)
@@ -265,7 +265,7 @@ func TestDeadlineEndsAThrottledRead(t *testing.T) {
 		go func() { _, _ = io.WriteString(client, strings.Repeat("x", 1<<20)) }() // ends with the connection
 		received(t, server, 24<<10)
 		if _, err := io.ReadFull(server, make([]byte, 16<<10)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read: %v", err)
 		}
 		time.AfterFunc(time.Millisecond, func() { _ = server.SetReadDeadline(time.Now().Add(-time.Second)) })
 		began := time.Now()

@@ -69,7 +69,7 @@ func TestWaiterWithTheFewestPlacesIsServedFirst(t *testing.T) {
 			go func() { // ends when it is served
 				give, err := p.Take(t.Context(), user, 1)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("take over the state: %v", err)
 					return
 				}
 				order <- user
@@ -121,7 +121,7 @@ func TestWaitersWithEquallyManyPlacesAreServedInTheOrderTheyCame(t *testing.T) {
 				name := string(rune('a' + i))
 				give, err := p.Take(t.Context(), name, 1)
 				if err != nil {
-					t.Error(err)
+					t.Errorf("take over the state: %v", err)
 					return
 				}
 				order <- name

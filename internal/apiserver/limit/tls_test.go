@@ -24,11 +24,11 @@ func serveEchoes(t *testing.T, b limit.Bounds) *echoes {
 	t.Helper()
 	creds, err := auth.Open(t.TempDir(), auth.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the credentials: %v", err)
 	}
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	listener := tls.NewListener(limit.NewListener(inner, b, limit.NewRefusals()), limit.TLS(creds.ServerTLS))
 	ended := make(chan struct{})
@@ -47,14 +47,14 @@ func serveEchoes(t *testing.T, b limit.Bounds) *echoes {
 	}()
 	t.Cleanup(func() {
 		if err := listener.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close listener: %v", err)
 		}
 		<-ended
 	})
 	cert, key := creds.Admin()
 	admin, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the key pair: %v", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(creds.CA())
@@ -68,7 +68,7 @@ func (e *echoes) dial(cfg *tls.Config) *tls.Conn {
 	d := tls.Dialer{Config: cfg}
 	conn, err := d.DialContext(e.t.Context(), "tcp", e.address)
 	if err != nil {
-		e.t.Fatal(err)
+		e.t.Fatalf("connect: %v", err)
 	}
 	e.t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
 	return conn.(*tls.Conn)
@@ -115,7 +115,7 @@ func TestAbortedHandshakeReleasesItsPlace(t *testing.T) {
 	for range 200 {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.address)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("connect: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})

@@ -19,7 +19,7 @@ func object(t testing.TB, n, size int) *wire.Object {
 	o, err := wire.ParseObject(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":"%d"},"x":%q}`, n,
 		strings.Repeat("x", size)), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the object: %v", err)
 	}
 	return o
 }
@@ -50,7 +50,7 @@ func TestAMessageIsMadeOnceForAll(t *testing.T) {
 		}
 		readers.Wait()
 		if _, err := c.State(o, protobuf.Whole, e.encode(7)); err != nil {
-			t.Error(err)
+			t.Errorf("state: %v", err)
 		}
 		if n := e.made.Load(); n != 1 {
 			t.Errorf("made %d times", n)

@@ -28,7 +28,7 @@ func marshal(t testing.TB, o interface{ Marshal() ([]byte, error) }) []byte {
 	t.Helper()
 	b, err := o.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode: %v", err)
 	}
 	return b
 }
@@ -38,7 +38,7 @@ func encode(t *testing.T, o runtime.Object) []byte {
 	t.Helper()
 	var to bytes.Buffer
 	if err := upstream.NewSerializer(nil, nil).Encode(o, &to); err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode make a serializer: %v", err)
 	}
 	return to.Bytes()
 }
@@ -91,10 +91,10 @@ func TestFramesAreEncodedAsUpstream(t *testing.T) {
 		var event, want bytes.Buffer
 		e := &metav1.WatchEvent{Type: "MODIFIED", Object: runtime.RawExtension{Raw: encode(t, o)}}
 		if err := upstream.NewRawSerializer(nil, nil).Encode(e, &event); err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode make a raw serializer: %v", err)
 		}
 		if _, err := upstream.LengthDelimitedFramer.NewFrameWriter(&want).Write(event.Bytes()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write make a frame writer: %v", err)
 		}
 		if !bytes.Equal(got, want.Bytes()) {
 			t.Errorf("%d bytes: %.200q, want %.200q", size, got, want.Bytes())

@@ -41,21 +41,21 @@ func orderedMaps(tb testing.TB, in order, n int) []*wire.Object {
 		if in == ownOrder {
 			var tree map[string]any
 			if err := json.Unmarshal(raw, &tree); err != nil {
-				tb.Fatal(err)
+				tb.Fatalf("decode JSON: %v", err)
 			}
 			canonical, err := wire.Canonical(tree)
 			if err != nil {
-				tb.Fatal(err)
+				tb.Fatalf("encode the object: %v", err)
 			}
 			o, err := wire.NewObject(canonical, kube.ResourceVersion(i+1), nil) //nolint:gosec // it is small
 			if err != nil {
-				tb.Fatal(err)
+				tb.Fatalf("make an object: %v", err)
 			}
 			raw = o.JSON()
 		}
 		o, err := wire.ParseObject(raw, nil)
 		if err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("parse the object: %v", err)
 		}
 		all[i] = o.Share(set)
 	}
@@ -93,17 +93,17 @@ func (f listForm) writing(tb testing.TB, items []*wire.Object) (write func(http.
 	r.Header.Set("Accept-Encoding", f.encoding)
 	rt, err := route.Resolve(catalog, r)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("resolve: %v", err)
 	}
 	lists := render.NewLists()
 	return func(w http.ResponseWriter) {
 		into, err := render.Negotiate(r, &rt)
 		if err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("negotiate: %v", err)
 		}
 		renderer, err := render.New(&rt, into)
 		if err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("make a render: %v", err)
 		}
 		l := &wire.List{ResourceVersion: 9, Items: func(yield func(*wire.Object, error) bool) {
 			for _, o := range items {
@@ -113,7 +113,7 @@ func (f listForm) writing(tb testing.TB, items []*wire.Object) (write func(http.
 			}
 		}}
 		if _, err := lists.Write(w, into, renderer, l); err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("write lists: %v", err)
 		}
 	}
 }
@@ -149,11 +149,11 @@ func TestListsOfKubeAPIServersObjectsHaveTheSameContent(t *testing.T) {
 		}
 		own, err := json.Marshal(content[0])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		theirs, err := json.Marshal(content[1])
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		if string(own) != string(theirs) {
 			t.Errorf("%s: got\n%.600s, want\n%.600s", form.name, theirs, own)
@@ -163,7 +163,7 @@ func TestListsOfKubeAPIServersObjectsHaveTheSameContent(t *testing.T) {
 	for _, o := range orderedMaps(t, structOrder, 3) {
 		message, err := maps.Protobuf(o.JSON())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("protobuf maps: %v", err)
 		}
 		var decoded corev1.ConfigMap
 		if err := decoded.Unmarshal(message); err != nil || decoded.Name != o.Key().Name || len(decoded.ManagedFields) != 1 {
@@ -198,7 +198,7 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 		r.Header.Set("Accept-Encoding", form.encoding)
 		rt, err := route.Resolve(catalog, r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("resolve: %v", err)
 		}
 		lists, bodies := render.NewLists(), map[string]bool{}
 		for history := range uint64(3) {
@@ -207,17 +207,17 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 				other, err := wire.ParseObject(
 					[]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("parse the object: %v", err)
 				}
 				items[i] = other
 			}
 			into, err := render.Negotiate(r, &rt)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("negotiate: %v", err)
 			}
 			renderer, err := render.New(&rt, into)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a render: %v", err)
 			}
 			w := httptest.NewRecorder()
 			l := &wire.List{ResourceVersion: 9, History: history, Items: func(yield func(*wire.Object, error) bool) {
@@ -228,7 +228,7 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 				}
 			}}
 			if _, err := lists.Write(w, into, renderer, l); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write lists: %v", err)
 			}
 			bodies[w.Body.String()] = true
 		}

@@ -24,7 +24,7 @@ func TestAnswersInPartsAreThoseOfTheWhole(t *testing.T) {
 	for range 2 { // a text is shared from its second occurrence on
 		var err error
 		if o, err = wire.NewSharing(value, 7, nil, set); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a sharing: %v", err)
 		}
 	}
 	if len(o.Parts(nil)) < 2 {
@@ -43,12 +43,12 @@ func TestAnswersInPartsAreThoseOfTheWhole(t *testing.T) {
 		inParts, into := negotiated(t, uri, form.accept)
 		parts, err := inParts.Parts(o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parts in parts: %v", err)
 		}
 		atOnce, _ := negotiated(t, uri, form.accept) // a renderer describes the columns of a table once
 		whole, err := atOnce.Object(o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("object at once: %v", err)
 		}
 		got, want := httptest.NewRecorder(), httptest.NewRecorder()
 		render.Write(got, into, http.StatusOK, parts...)

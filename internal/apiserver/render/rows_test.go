@@ -28,7 +28,7 @@ func slowRows(t *testing.T, r *kinds.Resource, items []*wire.Object, include met
 	encode := func(v any) string {
 		encoded, err := json.Marshal(v)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		return string(encoded)
 	}
@@ -43,7 +43,7 @@ func slowRows(t *testing.T, r *kinds.Resource, items []*wire.Object, include met
 				Metadata json.RawMessage `json:"metadata"`
 			}
 			if err := json.Unmarshal(o.JSON(), &whole); err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode JSON: %v", err)
 			}
 			object = `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":` + string(whole.Metadata) + `}`
 		case metav1.IncludeNone:
@@ -73,11 +73,11 @@ func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.
 	rt := route.Route{Verb: route.List, Target: kinds.Target{Resource: r}, Query: req.URL.Query()}
 	into, err := render.Negotiate(req, &rt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("negotiate: %v", err)
 	}
 	renderer, err := render.New(&rt, into)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a render: %v", err)
 	}
 	l := &wire.List{ResourceVersion: 9, Items: func(yield func(*wire.Object, error) bool) {
 		for _, o := range items {
@@ -88,7 +88,7 @@ func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.
 	}}
 	w := httptest.NewRecorder()
 	if _, err := lists.Write(w, into, renderer, l); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write lists: %v", err)
 	}
 	_, rows, found := strings.Cut(w.Body.String(), `"rows":[`)
 	if !found {
@@ -102,17 +102,17 @@ func certificates(t testing.TB) *kinds.Resource {
 	t.Helper()
 	definition, err := os.ReadFile("../../kinds/custom/testdata/certificates.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(definition, &u.Object); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode YAML: %v", err)
 	}
 	if err := custom.Establish(u, kinds.NewCatalog(), time.Now()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("establish: %v", err)
 	}
 	if definition, err = u.MarshalJSON(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	resources, err := custom.Resources(definition)
 	if err != nil || len(resources) == 0 {
@@ -163,7 +163,7 @@ func object(t *testing.T, r *kinds.Resource, rv int, metadata, content string) *
 	o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"%s}%s}`,
 		r.APIVersion(), r.Kind, rv, metadata, content), r.Fields)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the object: %v", err)
 	}
 	return o
 }

@@ -37,15 +37,15 @@ func negotiated(t *testing.T, uri, accept string) (*render.Renderer, render.Form
 	r.Header.Set("Accept", accept)
 	rt, err := route.Resolve(catalog, r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("resolve: %v", err)
 	}
 	into, err := render.Negotiate(r, &rt)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("negotiate: %v", err)
 	}
 	renderer, err := render.New(&rt, into)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a render: %v", err)
 	}
 	return renderer, into
 }
@@ -60,7 +60,7 @@ func configMap(t *testing.T, n int, data string) *wire.Object {
 			`"creationTimestamp":"2000-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"data":{"x":%q}}`, n, data),
 		resource.Fields)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the object: %v", err)
 	}
 	return o
 }
@@ -69,7 +69,7 @@ func event(t *testing.T, r *render.Renderer, o *wire.Object) []byte {
 	t.Helper()
 	body, err := r.Event(o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("event: %v", err)
 	}
 	return body
 }

@@ -44,7 +44,7 @@ func ask[T any](t *testing.T, u user.Info, plural, body string) (*T, error) {
 		}
 		answered := new(T)
 		if err := json.Unmarshal(out.Object.JSON(), answered); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		if !out.Created || out.Object.Kind() != r.Kind || out.Object.APIVersion() != r.APIVersion() {
 			t.Errorf("the answer is %s", out.Object.JSON())
@@ -111,7 +111,7 @@ func TestEmptyReviewsAreInvalid(t *testing.T) {
 func TestSelfSubjectReviewReturnsTheCaller(t *testing.T) {
 	got, err := ask[authenticationv1.SelfSubjectReview](t, stranger(), "selfsubjectreviews", `{}`)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask: %v", err)
 	}
 	want := authenticationv1.UserInfo{Username: "jane", Groups: []string{"editors", "system:authenticated"}}
 	if diff := cmp.Diff(want, got.Status.UserInfo); diff != "" {
@@ -136,7 +136,7 @@ func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	body, err := json.Marshal(v)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return body
 }

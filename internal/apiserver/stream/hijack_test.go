@@ -50,7 +50,7 @@ func TestHijackedAnswerIsChunked(t *testing.T) {
 		})
 	}
 	if err := sink.Flush(); err != nil { // of nothing: the end of the body would be misread
-		t.Fatal(err)
+		t.Fatalf("flush sink: %v", err)
 	}
 	sink.End(stream.Done)
 	if rest, err := io.ReadAll(from); string(rest) != "0\r\n\r\n" || err != nil {
@@ -118,7 +118,7 @@ func TestBytesSentDuringAWatchAreIgnoredUpToABound(t *testing.T) {
 	}
 	noise := bytes.Repeat([]byte("noise"), 10<<10)
 	if _, err := conn.Write(noise); err != nil { // 50 KiB: within the bound
-		t.Fatal(err)
+		t.Fatalf("write conn: %v", err)
 	}
 	put(t, sink, "two\n")
 	if got := chunk(t, from); got != "two\n" {
@@ -128,7 +128,7 @@ func TestBytesSentDuringAWatchAreIgnoredUpToABound(t *testing.T) {
 		t.Error("the watch has ended within the bound")
 	}
 	if _, err := conn.Write(noise); err != nil { // 100 KiB
-		t.Fatal(err)
+		t.Fatalf("write conn: %v", err)
 	}
 	<-sink.left
 	<-sink.Gone()
@@ -150,7 +150,7 @@ func TestDisconnectOfTheClientIsDetected(t *testing.T) {
 			conn, from, sink := serve(t, kind{}).open(get)
 			header(t, from)
 			if err := leave(conn); err != nil {
-				t.Fatal(err)
+				t.Fatalf("leave: %v", err)
 			}
 			<-sink.left
 			<-sink.Gone()
@@ -169,7 +169,7 @@ func TestBrokenStreamIsCutOff(t *testing.T) {
 	header(t, from)
 	put(t, sink, "one\n")
 	if err := sink.Put([]byte("two"), nil, nil); err != nil {
-		t.Fatal(err)
+		t.Fatalf("put sink: %v", err)
 	}
 	sink.End(stream.Broken)
 	if rest, err := io.ReadAll(from); string(rest) != "4\r\none\n\r\n" || err != nil {
@@ -252,7 +252,7 @@ func onPipe(t testing.TB, client, server net.Conn, open func(http.ResponseWriter
 	}()
 	sink, err := open(&pipeWriter{conn: server, header: http.Header{}}, cancel)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
 	<-headers
 	return &gone{Sink: sink, left: ctx.Done()}

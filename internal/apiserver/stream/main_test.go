@@ -39,7 +39,7 @@ func serve(t testing.TB, k kind) *stand {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	s := &stand{t: t, address: l.Addr().String(), sinks: make(chan stream.Sink, 1), errs: make(chan error, 1)}
 	if k.open == nil {
@@ -95,11 +95,11 @@ func (s *stand) open(text string) (*net.TCPConn, *bufio.Reader, *gone) {
 	s.t.Helper()
 	conn, err := new(net.Dialer).DialContext(s.t.Context(), "tcp", s.address)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("connect: %v", err)
 	}
 	s.t.Cleanup(func() { _ = conn.Close() })
 	if _, err := io.WriteString(conn, text); err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("write: %v", err)
 	}
 	select {
 	case sink := <-s.sinks:

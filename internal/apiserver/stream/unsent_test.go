@@ -33,7 +33,7 @@ func TestSocketBufferOfAStalledClientIsSmall(t *testing.T) {
 				t.Errorf("%d bytes were taken, and nobody reads", taken)
 			}
 			if err := conn.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("close conn: %v", err)
 			}
 			sink.End(stream.Done)
 		})

@@ -61,7 +61,7 @@ func oneMember(t *testing.T, body *bufio.Reader) *gzip.Reader {
 	t.Helper()
 	z, err := gzip.NewReader(body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a reader: %v", err)
 	}
 	z.Multistream(false)
 	return z
@@ -87,7 +87,7 @@ func TestIdleCompressedStreamHoldsNoCompressor(t *testing.T) {
 		for range streams {
 			sink, err := stream.Respond(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody), zip)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("respond: %v", err)
 			}
 			put(t, sink, "one\n")
 			sinks = append(sinks, sink)

@@ -33,7 +33,7 @@ func ask(t testing.TB, g *swagger.Groups, path string, headers ...string) *httpt
 	if !known {
 		var err error
 		if doc, err = g.Build(t.Context(), name); err != nil {
-			t.Error(err)
+			t.Errorf("build: %v", err)
 		}
 	}
 	if doc == nil {
@@ -172,7 +172,7 @@ func TestDocumentsAreBuiltOnce(t *testing.T) {
 		}
 		if when != "built" {
 			if _, err := g.Build(t.Context(), ""); err != nil {
-				t.Fatal(err)
+				t.Fatalf("build: %v", err)
 			}
 		}
 		if doc, known := g.Built("apis/apps/v1"); !known || doc != apps {
@@ -197,7 +197,7 @@ func TestDocumentOfManyDefinitionsHasAll(t *testing.T) {
 	plain := ask(t, h, "/openapi/v3/apis/t.example.com/v1").Body.Bytes()
 	zip, err := gzip.NewReader(ask(t, h, "/openapi/v3/apis/t.example.com/v1", "Accept-Encoding: gzip").Body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a reader: %v", err)
 	}
 	if unzipped, err := io.ReadAll(zip); err != nil || !bytes.Equal(unzipped, plain) {
 		t.Errorf("%d bytes from gzip, %d plain, %v", len(unzipped), len(plain), err)
@@ -277,7 +277,7 @@ func BenchmarkBuildVersion3(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := swagger.NewGroups(kinds.NewLive(builtin.Catalog())).Build(b.Context(), document); err != nil {
-					b.Fatal(err)
+					b.Fatalf("build make a groups: %v", err)
 				}
 			}
 		})

@@ -43,7 +43,7 @@ func build(t testing.TB, d *swagger.Documents, c *kinds.Catalog, form openapi.Fo
 	t.Helper()
 	doc, err := d.Build(t.Context(), c, form)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("build: %v", err)
 	}
 	return doc
 }
@@ -68,11 +68,11 @@ func TestBothFormsHaveTheSamePathsAndDefinitions(t *testing.T) {
 		Paths, Definitions, Parameters map[string]any
 	}
 	if err := json.Unmarshal(get(t, build(t, d, catalog, openapi.JSON)).Body.Bytes(), &tree); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	var message openapiv2.Document
 	if err := proto.Unmarshal(get(t, build(t, d, catalog, openapi.Protobuf)).Body.Bytes(), &message); err != nil {
-		t.Fatal(err)
+		t.Fatalf("unmarshal: %v", err)
 	}
 	if message.GetSwagger() != "2.0" || len(tree.Paths) < 150 || len(tree.Definitions) < 400 ||
 		tree.Definitions["com.example.t.v1.Foo"] == nil {
@@ -142,7 +142,7 @@ func TestCompressedDocumentIsTheSame(t *testing.T) {
 		w := get(t, doc, "Accept-Encoding: gzip")
 		z, err := gzip.NewReader(w.Body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a reader: %v", err)
 		}
 		z.Multistream(false)
 		unzipped, err := io.ReadAll(z)

@@ -44,7 +44,7 @@ func customs(tb testing.TB) (*kinds.Resource, *unstructured.Unstructured) {
 "text":"a","number":1.5,"flag":true,"either":"x","plain":[{"a":"b"}],"set":["a","b\"c"],"keyed":[{"name":"x","value":"1"},{"name":"x","port":81},{"name":"y<"}],
 "atomic":{"a":"b"},"labels":{"k":"v"},"any":{"deep":{"list":[{"x":null}],"more":{"n":1}},"either":[]}}}`))
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("decode: %v", err)
 	}
 	return versions[0], &unstructured.Unstructured{Object: tree}
 }
@@ -164,7 +164,7 @@ func compareCreation(t *testing.T, m *Managers, target kinds.Target, u *unstruct
 	t.Helper()
 	f, err := m.of(target)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find it: %v", err)
 	}
 	got, want := u.DeepCopy(), u.DeepCopy()
 	_, ok := f.created(got.Object, "m")
@@ -176,7 +176,7 @@ func compareCreation(t *testing.T, m *Managers, target kinds.Target, u *unstruct
 	}
 	f.update(f.empty(), want, "m")
 	if err := create(m, target, got, "m"); err != nil {
-		t.Error(err)
+		t.Errorf("create: %v", err)
 	}
 	if diff := cmp.Diff(withoutTimes(t, want), withoutTimes(t, got)); diff != "" {
 		text, _ := json.Marshal(u.Object)
@@ -200,13 +200,13 @@ func BenchmarkCreation(b *testing.B) {
 	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("decode: %v", err)
 	}
 	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 	u := &unstructured.Unstructured{Object: tree}
 	f, err := m.of(kinds.Target{Resource: r})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("find it: %v", err)
 	}
 	b.Run("short", func(b *testing.B) {
 		b.ReportAllocs()

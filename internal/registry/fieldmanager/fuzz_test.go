@@ -19,7 +19,7 @@ func FuzzApply(f *testing.F) {
 	r, u := customs(f)
 	custom, err := u.MarshalJSON()
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("encode as JSON: %v", err)
 	}
 	catalog := builtin.Catalog().With(r)
 	pods, _ := catalog.Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
@@ -64,10 +64,10 @@ func FuzzApply(f *testing.F) {
 		}
 		next := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(sent.Object)}
 		if _, err := m.Update(target, next, live, "n"); err != nil {
-			t.Error(err)
+			t.Errorf("update: %v", err)
 		}
 		if _, err := m.Update(target, sent, nil, "n"); err != nil {
-			t.Error(err)
+			t.Errorf("update: %v", err)
 		}
 	})
 }

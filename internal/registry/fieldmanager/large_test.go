@@ -41,7 +41,7 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 	for n, managed := range map[int]bool{1: true, 5000: true, 15_000: false, 250_000: false} {
 		u := wide(n)
 		if err := create(m, target, u, "m"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("create: %v", err)
 		}
 		if got := len(u.GetManagedFields()) > 0; got != managed {
 			t.Errorf("%d keys: managed %t", n, got)
@@ -71,7 +71,7 @@ func TestObjectsWithTooManyManagersAreNotManaged(t *testing.T) {
 		}
 		u.SetManagedFields(entries)
 		if err := create(m, target, u, "m"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("create: %v", err)
 		}
 		if got := len(u.GetManagedFields()) > 0; got != managed {
 			t.Errorf("%d managers: managed %t", n, got)
@@ -89,7 +89,7 @@ func TestAnObjectThatShrinksIsManagedAgainOnceApplied(t *testing.T) {
 	}
 	applied, err := m.Apply(target, u, Configuration{Object: wide(1), Manager: "other", Force: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	var managers []string
 	for _, entry := range applied.GetManagedFields() {

@@ -70,7 +70,7 @@ func TestFieldsManagedInAnUnservedVersionStayManaged(t *testing.T) {
 	old := boat("t.example.com/v1beta1")
 	applied, err := m.Apply(target, old, Configuration{Object: set(old, "b"), Manager: "m"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	if diff := cmp.Diff([]string{kept, `m Apply t.example.com/v1 {"f:spec":{"f:b":{}}}`}, entries(applied)); diff != "" {
 		t.Errorf("after an apply (-want +got):\n%s", diff)
@@ -80,14 +80,14 @@ func TestFieldsManagedInAnUnservedVersionStayManaged(t *testing.T) {
 	}
 	next := set(old, "a")
 	if _, err := m.Update(target, next, old, "m"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("update: %v", err)
 	}
 	if diff := cmp.Diff([]string{`m Update t.example.com/v1 {"f:spec":{"f:a":{}}}`}, entries(next)); diff != "" {
 		t.Errorf("after an update of both fields (-want +got):\n%s", diff)
 	}
 	now := Scaled{Target: target, Object: old, Scale: &unstructured.Unstructured{Object: map[string]any{}}}
 	if err := m.ShowScale(now); err != nil {
-		t.Fatal(err)
+		t.Fatalf("show scale: %v", err)
 	}
 	if diff := cmp.Diff([]string{`older Apply autoscaling/v1 {"f:spec":{"f:replicas":{}}}`}, entries(now.Scale)); diff != "" {
 		t.Errorf("of the scale (-want +got):\n%s", diff)
@@ -110,7 +110,7 @@ func TestFieldsManagedInAMissingVersion(t *testing.T) {
 		}
 		next := set(old, "b")
 		if _, err := m.Update(target, next, old, "m"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("update: %v", err)
 		}
 		if diff := cmp.Diff(entries(old), entries(next)); diff != "" {
 			t.Errorf("after an update of fields in %s (-want +got):\n%s", apiVersion, diff)
@@ -122,7 +122,7 @@ func TestFieldsManagedInAMissingVersion(t *testing.T) {
 	old.SetManagedFields(boat("v9").GetManagedFields())
 	applied, err := m.Apply(target, old, Configuration{Object: wide(1), Manager: "m"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	if got := entries(applied); len(got) != 1 || !strings.HasPrefix(got[0], "m Apply v1 ") {
 		t.Errorf("a ConfigMap has %q, want the entry of m only", got)

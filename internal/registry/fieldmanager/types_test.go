@@ -36,7 +36,7 @@ func TestTypesAreUpstreams(t *testing.T) {
 	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	ours, err := m.builtIn()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("built in: %v", err)
 	}
 	upstreams := applied()
 	count, checked := 0, 0
@@ -73,7 +73,7 @@ func fixtures(t *testing.T) map[*kinds.Resource]*unstructured.Unstructured {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the command: %v", err)
 	}
 	all := map[*kinds.Resource]*unstructured.Unstructured{}
 	for _, r := range builtin.Catalog().Resources() {
@@ -87,11 +87,11 @@ func fixtures(t *testing.T) map[*kinds.Resource]*unstructured.Unstructured {
 			continue
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		tree, err := jsontree.Decode(body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 		u := &unstructured.Unstructured{Object: tree}
 		if _, err := applied().ObjectToTyped(u); runtime.IsNotRegisteredError(err) ||
@@ -150,7 +150,7 @@ func BenchmarkBuiltInTypes(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := m.readBuiltIn(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("read built in: %v", err)
 		}
 	}
 }
@@ -166,25 +166,25 @@ func TestCreationsAreTrackedAsUpstream(t *testing.T) {
 		u.SetManagedFields(nil)
 		object, err := scheme.Scheme.New(kind)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make the scheme: %v", err)
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode the object: %v", err)
 		}
 		blank, err := scheme.Scheme.New(kind)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make the scheme: %v", err)
 		}
 		blank.GetObjectKind().SetGroupVersionKind(kind)
 		target := kinds.Target{Resource: r}
 		f, err := m.of(target)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("find it: %v", err)
 		}
 		upstreams, err := managedfields.NewDefaultFieldManager(applied(), scheme.Scheme, defaults{}, scheme.Scheme, kind,
 			kind.GroupVersion(), "", f.reset())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a field manager: %v", err)
 		}
 		want, err := upstreams.Update(blank, object, "m")
 		if err != nil {
@@ -195,7 +195,7 @@ func TestCreationsAreTrackedAsUpstream(t *testing.T) {
 		}
 		accessor, err := meta.Accessor(want)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("accessor: %v", err)
 		}
 		if got, want := owned(t, u.GetManagedFields()), owned(t, accessor.GetManagedFields()); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", kind, got, want)
@@ -217,7 +217,7 @@ func owned(t *testing.T, entries []metav1.ManagedFieldsEntry) string {
 	}
 	text, err := json.Marshal(entries)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	return string(text)
 }

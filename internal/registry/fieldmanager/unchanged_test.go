@@ -67,7 +67,7 @@ func (p *applies) play(r *kinds.Resource, steps int) {
 	live := p.fixture.DeepCopy()
 	live.SetManagedFields(nil)
 	if err := create(p.managers, kinds.Target{Resource: r}, live, "one"); err != nil {
-		p.Fatal(err)
+		p.Fatalf("create: %v", err)
 	}
 	known := map[string]*unstructured.Unstructured{}
 	for range steps {
@@ -105,7 +105,7 @@ func (p *applies) play(r *kinds.Resource, steps int) {
 func (p *applies) apply(target kinds.Target, live *unstructured.Unstructured, c Configuration) *unstructured.Unstructured {
 	f, err := p.managers.of(target)
 	if err != nil {
-		p.Fatal(err)
+		p.Fatalf("find the field manager: %v", err)
 	}
 	was, config := live.DeepCopy(), c.Object.DeepCopy()
 	got := f.unchanged(was.Object, c)
@@ -145,7 +145,7 @@ func timeless(t *testing.T, u *unstructured.Unstructured) map[string]any {
 	tree := jsonOf(t, u)
 	entries, _, err := unstructured.NestedSlice(tree, "metadata", "managedFields")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the list: %v", err)
 	}
 	for _, e := range entries {
 		delete(e.(map[string]any), "time")
@@ -160,11 +160,11 @@ func jsonOf(t *testing.T, u *unstructured.Unstructured) map[string]any {
 	t.Helper()
 	text, err := u.MarshalJSON()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	tree, err := jsontree.Decode(text)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	return tree
 }
@@ -179,12 +179,12 @@ func TestAnObjectOfClientSideApplyIsLeftToTheLibrary(t *testing.T) {
 		c := Configuration{Object: config, Manager: "a"}
 		live, err := m.Apply(target, nil, c)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("apply: %v", err)
 		}
 		live.Object = jsonOf(t, live)
 		f, err := m.of(target)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("find it: %v", err)
 		}
 		if got := f.unchanged(live.Object, c); got != want {
 			t.Errorf("%s: found %t, want %t", annotation, got, want)
@@ -198,23 +198,23 @@ func BenchmarkApply(b *testing.B) {
 	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("decode: %v", err)
 	}
 	target, c := kinds.Target{Resource: r}, Configuration{Object: &unstructured.Unstructured{Object: tree}, Manager: "m"}
 	live, err := m.Apply(target, nil, c)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("apply: %v", err)
 	}
 	text, err := live.MarshalJSON()
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("encode as JSON: %v", err)
 	}
 	if live.Object, err = jsontree.Decode(text); err != nil {
-		b.Fatal(err)
+		b.Fatalf("decode: %v", err)
 	}
 	f, err := m.of(target)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("find it: %v", err)
 	}
 	b.Run("short", func(b *testing.B) {
 		b.ReportAllocs()
@@ -228,7 +228,7 @@ func BenchmarkApply(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := f.apply(live, c); err != nil {
-				b.Fatal(err)
+				b.Fatalf("apply: %v", err)
 			}
 		}
 	})
@@ -242,14 +242,14 @@ func TestDefaultsInWhatIsReplacedAreNoChange(t *testing.T) {
 	c := Configuration{Object: config, Manager: "a"}
 	live, err := m.Apply(target, nil, c)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply: %v", err)
 	}
 	f, err := m.of(target)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find it: %v", err)
 	}
 	if err := f.fill(live); err != nil {
-		t.Fatal(err)
+		t.Fatalf("fill the store: %v", err)
 	}
 	live.Object = jsonOf(t, live)
 	if list, _, _ := unstructured.NestedSlice(live.Object, "spec", "plain"); !cmp.Equal(list, []any{
@@ -264,7 +264,7 @@ func TestDefaultsInWhatIsReplacedAreNoChange(t *testing.T) {
 	entry := f.entry("other", fieldSet{"f:spec": fieldSet{"f:plain": fieldSet{}}})
 	stored, _, err := unstructured.NestedSlice(shared.Object, "metadata", "managedFields")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the list: %v", err)
 	}
 	shared.Object["metadata"].(map[string]any)["managedFields"] = append(stored, entry)
 	if _, err := f.apply(shared.DeepCopy(), c); err == nil {

@@ -69,7 +69,7 @@ func (p *updates) play(r *kinds.Resource, steps int) {
 	now := p.fixture.DeepCopy()
 	now.SetManagedFields(nil)
 	if err := create(p.managers, kinds.Target{Resource: r}, now, "one"); err != nil {
-		p.Fatal(err)
+		p.Fatalf("create: %v", err)
 	}
 	for range steps {
 		<-time.After(time.Duration(p.rng.IntN(3000)) * time.Millisecond) // the order of entries depends on it
@@ -112,7 +112,7 @@ func (p *updates) compare(t kinds.Target, next, now *unstructured.Unstructured) 
 	manager := []string{"one", "two", "three"}[p.rng.IntN(3)]
 	f, err := p.managers.of(t)
 	if err != nil {
-		p.Fatal(err)
+		p.Fatalf("find the field manager: %v", err)
 	}
 	p.compared++
 	got, was := next.DeepCopy(), now.DeepCopy()
@@ -244,17 +244,17 @@ func BenchmarkUpdate(b *testing.B) {
 	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("decode: %v", err)
 	}
 	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 	was := &unstructured.Unstructured{Object: tree}
 	target := kinds.Target{Resource: r}
 	f, err := m.of(target)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("find it: %v", err)
 	}
 	if err := create(m, target, was, "m"); err != nil {
-		b.Fatal(err)
+		b.Fatalf("create: %v", err)
 	}
 	now := was.DeepCopy()
 	now.SetLabels(map[string]string{"app": "web", "tier": "back"})

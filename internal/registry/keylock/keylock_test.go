@@ -21,7 +21,7 @@ func TestWritersOfAKeyQueueWhileItsLockIsHeld(t *testing.T) {
 		}
 		release, err := all.Lock(t.Context(), "a")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("lock all of them: %v", err)
 		}
 		if unlock, err := all.Join(t.Context(), "b"); unlock != nil || err != nil {
 			t.Errorf("another key: a lock, %v", err)
@@ -62,7 +62,7 @@ func TestCanceledWaiterLeavesTheQueue(t *testing.T) {
 	var all keylock.Locks
 	release, err := all.Lock(t.Context(), "a")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("lock all of them: %v", err)
 	}
 	gone, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("gone")

@@ -13,7 +13,7 @@ func object(tb testing.TB, body string) *wire.Object {
 	tb.Helper()
 	o, err := wire.ParseObject([]byte(body), nil)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("parse the object: %v", err)
 	}
 	return o
 }
@@ -41,7 +41,7 @@ func TestScaleShowsStringAndObjectSelectors(t *testing.T) {
 					`"resourceVersion":"5","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"n":3},"status":{"n":2,"sel":`+
 					selector+`}}`), 0)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("find it: %v", err)
 		}
 		if want != "" {
 			want += ","
@@ -114,7 +114,7 @@ func TestTheScaleOfACustomResourceNeedsItsReplicas(t *testing.T) {
 		}
 	}
 	if _, err := scale.Read(at, with(`{"n":0}`, `{}`)); err != nil {
-		t.Error(err)
+		t.Errorf("read: %v", err)
 	}
 	var s scale.Scale
 	s.Name, s.Spec.Replicas = "x", scale.Unset

@@ -22,7 +22,7 @@ func entry(t *testing.T, rv kube.ResourceVersion, size int) *watchcache.Entry {
 	t.Helper()
 	o, err := wire.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":%q}`, strings.Repeat("x", size)), rv, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an object: %v", err)
 	}
 	e := watchcache.NewEntry(rv, o, nil)
 	e.Replaces = true
@@ -98,11 +98,11 @@ func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
 		here := place{fields: &[]wire.FieldPath{}, after: 7}
 		finish, err := d.join(t.Context(), here)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("join the queue: %v", err)
 		}
 		elsewhere, err := d.join(t.Context(), place{fields: here.fields, after: 8})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("join the queue: %v", err)
 		}
 		elsewhere()
 		cause := errors.New("left")
@@ -118,7 +118,7 @@ func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
 					return
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("join the queue: %v", err)
 					return
 				}
 				joined.Add(1)

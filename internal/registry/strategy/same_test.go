@@ -46,15 +46,15 @@ func FuzzSame(f *testing.F) {
 		}
 		is, err := same(a, b)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("compare: %v", err)
 		}
 		one, err := wire.Canonical(map[string]any{"value": a})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode the object: %v", err)
 		}
 		other, err := wire.Canonical(map[string]any{"value": b})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode the object: %v", err)
 		}
 		if is != bytes.Equal(one, other) {
 			t.Errorf("%s and %s are the same: %t", one, other, is)

@@ -33,7 +33,7 @@ func open(t *testing.T, u *relaytest.Upstream, cfg access.Config) *access.Access
 	cfg.Upstream = u.Relay(t)
 	a, err := access.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a access: %v", err)
 	}
 	t.Cleanup(a.CloseIdle)
 	return a
@@ -54,7 +54,7 @@ func request(t *testing.T, token string, headers ...string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -81,7 +81,7 @@ func asked(t *testing.T, a *access.Access) int {
 	registry.MustRegister(a)
 	families, err := registry.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gather the metrics: %v", err)
 	}
 	n := 0
 	for _, family := range families {
@@ -167,7 +167,7 @@ func TestCallersAreWhoTheyAreUpstream(t *testing.T) {
 		}
 		got, err := io.ReadAll(resp.Body)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("read to the end: %v", err)
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
@@ -237,22 +237,22 @@ func directly(t *testing.T, u *relaytest.Upstream, name, path string) metav1.Sta
 	cfg.BearerToken = "token-" + name
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	r := request(t, "")
 	r.URL, err = r.URL.Parse(u.URL() + path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse url: %v", err)
 	}
 	resp, err := client.Do(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send a request: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	status := metav1.Status{}
 	if resp.StatusCode/100 != 2 {
 		if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode make a decoder: %v", err)
 		}
 	}
 	status.Code = int32(resp.StatusCode)
@@ -269,7 +269,7 @@ func TestAQuestionIsAskedOnceForAllWhoAskIt(t *testing.T) {
 				all.Go(func() {
 					who, err := a.Authenticate(request(t, token))
 					if err != nil {
-						t.Error(err)
+						t.Errorf("authenticate: %v", err)
 						return
 					}
 					if got, want := a.Decide(t.Context(), who, configMaps("list")).Allowed, token == "token-jane"; got != want {
@@ -399,7 +399,7 @@ func TestARelayThatMayNotAskAllowsNothing(t *testing.T) {
 	a := open(t, u, cfg)
 	jane := callerOf(t, a, "token-jane")
 	if err := a.Authorize(t.Context(), jane, configMaps("list")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("authorize: %v", err)
 	}
 	u.Delete(t, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/relay")
 	err := a.Authorize(t.Context(), jane, configMaps("list"))

@@ -30,7 +30,7 @@ func allowing(t *testing.T, before func(w http.ResponseWriter)) *access.Access {
 		Upstream: &rest.Config{Host: front.URL, TLSClientConfig: rest.TLSClientConfig{CAData: front.CA()}},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a access: %v", err)
 	}
 	t.Cleanup(a.CloseIdle)
 	return a

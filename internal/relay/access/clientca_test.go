@@ -46,7 +46,7 @@ func TestCertificatesAreVerifiedByTheCAOfThatMoment(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write := func(pem []byte) {
 		if err := os.WriteFile(file, pem, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	ca := access.ClientCAFromFile(file, nil)
@@ -87,7 +87,7 @@ func TestCertificatesAreVerifiedByTheCAOfThatMoment(t *testing.T) {
 		r.URL.Scheme, r.URL.Host = "https", front.Listener.Addr().String()
 		resp, err := kept.Do(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("do kept: %v", err)
 		}
 		_ = resp.Body.Close()
 		return resp.StatusCode
@@ -123,7 +123,7 @@ func TestUpstreamPublishesItsClientCA(t *testing.T) {
 	cfg := u.Relay(t)
 	ca, err := access.ClientCAFromUpstream(cfg, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("client CA from upstream: %v", err)
 	}
 	load := func() string {
 		changed, err := ca.Load(t.Context())
@@ -159,7 +159,7 @@ func TestUpstreamPublishesItsClientCA(t *testing.T) {
 	}
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an HTTP client: %v", err)
 	}
 	client.CloseIdleConnections()
 }

@@ -21,7 +21,7 @@ func run(t *testing.T, a *access.Access) {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 }
@@ -39,7 +39,7 @@ func grant(t *testing.T, a *access.Access, token, verb string) *access.Grant {
 	}
 	g, err := a.Grant(u, configMaps(verb))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("grant: %v", err)
 	}
 	return g
 }
@@ -138,7 +138,7 @@ func TestAWatchGoesOnThoughItsDecisionWasDropped(t *testing.T) {
 		u.Cut()
 		g, err := a.Grant(jane, configMaps("watch"))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("grant: %v", err)
 		}
 		run(t, a)
 		if ends {
@@ -212,7 +212,7 @@ func TestPassthroughKnowsWhoUpstreamHasAccepted(t *testing.T) {
 		}
 	}
 	if err := a.Authorize(t.Context(), callerOf(t, a, "token-jane"), configMaps("list")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("authorize: %v", err)
 	}
 	if err := a.Authorize(t.Context(), callerOf(t, a, "guess"), configMaps("list")); code(err) != http.StatusUnauthorized {
 		t.Errorf("an unknown token: %v", err)
@@ -231,7 +231,7 @@ func TestPassthroughPassesImpersonationOn(t *testing.T) {
 		r := request(t, token, "Impersonate-User", "lister", "Impersonate-Group", "lister")
 		as, err := a.Authenticate(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("authenticate: %v", err)
 		}
 		if len(r.Header) != 0 {
 			t.Errorf("headers are left that the server would take for its own: %v", r.Header)

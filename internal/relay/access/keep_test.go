@@ -27,7 +27,7 @@ func keeping(t *testing.T, dir string, mode Mode) *Access {
 		Kept: kept.In(dir, "decisions", kept.SourceOf("https://127.0.0.1:1", nil)),
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make: %v", err)
 	}
 	return a
 }
@@ -84,7 +84,7 @@ func TestKeptAnswersAreUsedNoLongerThanInOneProcess(t *testing.T) {
 
 				again := keeping(t, dir, Reviews)
 				if err := again.Restore(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("restore again: %v", err)
 				}
 				if again.keyOf([]byte("token")) != token {
 					t.Error("keys are other ones")
@@ -139,10 +139,10 @@ func TestAClientCAThatWasKeptIsUsedUntilUpstreamAnswers(t *testing.T) {
 	file := kept.In(t.TempDir(), "client-ca", kept.Source{})
 	ca, err := ClientCAFromUpstream(&rest.Config{Host: "http://127.0.0.1:1"}, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("client CA from upstream: %v", err)
 	}
 	if err := file.Save([]byte("no certificate")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("save file: %v", err)
 	}
 	if err := ca.Keep(file); !errors.Is(err, kept.ErrUnusable) || ca.Known() {
 		t.Errorf("%v, known: %v, want that it is not used", err, ca.Known())
@@ -155,7 +155,7 @@ func FuzzKeptAnswers(f *testing.F) {
 		Tokens: []keptAnswer[keptUser]{{Key: make([]byte, 32), Asked: time.Now(), Value: keptUserOf(jane())}},
 	})
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("encode as JSON: %v", err)
 	}
 	f.Add(good)
 	f.Add([]byte(`{"salt":"AAAA","decisions":[{"key":"AA==","value":{"refusal":{}}}]}`))

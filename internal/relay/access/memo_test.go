@@ -233,7 +233,7 @@ func TestTheLongestUnusedAnswerIsDropped(t *testing.T) {
 			return answer[string]{fresh: time.Hour}, nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("get: %v", err)
 		}
 	}
 	for _, i := range []byte{1, 2, 3, 1, 4, 1, 3, 2} { // three are kept

@@ -23,7 +23,7 @@ func TestAValueComesBackToItsOwnerOnly(t *testing.T) {
 	}
 	for _, want := range []string{"first\nvalue", ""} {
 		if err := f.Save([]byte(want)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("save: %v", err)
 		}
 		if value, err := f.Load(); string(value) != want || err != nil {
 			t.Errorf("%q, %v, want %q", value, err, want)
@@ -43,11 +43,11 @@ func TestAFileThatCannotBeUsedSaysWhy(t *testing.T) {
 	f := kept.In(dir, "decisions", of)
 	path := filepath.Join(dir, "decisions")
 	if err := f.Save([]byte("a value")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("save: %v", err)
 	}
 	good, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	for _, c := range []struct {
 		name, want string
@@ -64,7 +64,7 @@ func TestAFileThatCannotBeUsedSaysWhy(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.WriteFile(path, c.content, 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 			value, err := kept.In(dir, "decisions", c.of).Load()
 			if value != nil || !errors.Is(err, kept.ErrUnusable) || !strings.Contains(err.Error(), c.want) ||
@@ -81,14 +81,14 @@ func FuzzFile(f *testing.F) {
 		dir := t.TempDir()
 		file := kept.In(dir, "decisions", kept.SourceOf("https://a", nil))
 		if err := os.WriteFile(filepath.Join(dir, "decisions"), content, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 		value, err := file.Load()
 		if err != nil {
 			return
 		}
 		if err := file.Save(value); err != nil {
-			t.Fatal(err)
+			t.Fatalf("save file: %v", err)
 		}
 		if again, err := file.Load(); err != nil || !bytes.Equal(again, value) {
 			t.Errorf("%q came back as %q, %v", value, again, err)

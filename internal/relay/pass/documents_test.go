@@ -32,7 +32,7 @@ func TestDocumentsAreThoseOfDiscovery(t *testing.T) {
 		for method, is := range map[string]bool{"GET": want, "POST": false, "HEAD": false, "DELETE": false} {
 			r, err := http.NewRequestWithContext(t.Context(), method, path, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			if got := pass.IsDocument(r); got != is {
 				t.Errorf("%s %s: %v", method, path, got)
@@ -103,7 +103,7 @@ func TestTheLastDocumentIsServedWhileUpstreamIsAway(t *testing.T) {
 	l.code, l.half = http.StatusOK, true // and neither does half of one
 	resp, err := send(t, client, "GET "+front.URL+"/api", nil, "Accept", "a")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send: %v", err)
 	}
 	_ = resp.Body.Close()
 	cut()
@@ -199,12 +199,12 @@ func TestKubectlCanStartWhileUpstreamIsAway(t *testing.T) {
 	for _, mode := range []access.Mode{access.Reviews, access.Passthrough} {
 		a, err := access.New(access.Config{Mode: mode, Upstream: u.Relay(t), Stale: access.DefaultStale})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a access: %v", err)
 		}
 		t.Cleanup(a.CloseIdle)
 		h, err := pass.New(pass.Config{Upstream: u.Relay(t), Certificate: a.Certificate})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a pass: %v", err)
 		}
 		t.Cleanup(h.CloseIdle)
 		front := relaytest.Serve(t, pass.NewDocuments(h, a.Known), u.ClientCA(t), nil)
@@ -224,20 +224,20 @@ func TestKubectlCanStartWhileUpstreamIsAway(t *testing.T) {
 			return errors.Join(err, versionErr, schemaErr)
 		}
 		if err := discover(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("discover: %v", err)
 		}
 		// In passthrough the caller is known by what upstream let him read.
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		r.Header.Set("Authorization", "Bearer token-jane")
 		who, err := a.Authenticate(r)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("authenticate: %v", err)
 		}
 		if err := a.Authorize(t.Context(), who, configMaps()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("authorize: %v", err)
 		}
 		u.Cut()
 		if err := discover(); err != nil {

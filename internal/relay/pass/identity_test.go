@@ -72,12 +72,12 @@ func TestNobodyIsMoreThroughTheRelay(t *testing.T) {
 	u.ServiceAccountToken(t) // creates it
 	a, err := access.New(access.Config{Upstream: u.Relay(t)})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a access: %v", err)
 	}
 	t.Cleanup(a.CloseIdle)
 	h, err := pass.New(pass.Config{Upstream: u.Relay(t), Certificate: a.Certificate})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a pass: %v", err)
 	}
 	t.Cleanup(h.CloseIdle)
 	front := relaytest.Serve(t, h, u.ClientCA(t), nil)
@@ -218,7 +218,7 @@ func TestUpstreamReadsTheUserThatACertificateNames(t *testing.T) {
 	headers, err := headerrequest.New([]string{"X-Remote-User"}, []string{"X-Remote-Uid"}, []string{"X-Remote-Group"},
 		[]string{"X-Remote-Extra-"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a headerrequest: %v", err)
 	}
 	proxied := func(r *http.Request) (user.Info, error) {
 		if len(r.TLS.PeerCertificates) != 1 || r.TLS.PeerCertificates[0].Subject.CommonName != "front-proxy" ||
@@ -237,7 +237,7 @@ func TestUpstreamReadsTheUserThatACertificateNames(t *testing.T) {
 		front := relaytest.Serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			var err error
 			if read, err = reader(r); err != nil {
-				t.Error(err)
+				t.Errorf("reader: %v", err)
 			}
 		}), nil, func(c *tls.Config) *tls.Config { c.ClientAuth = tls.RequestClientCert; return c })
 		cfg := pass.Config{
@@ -271,17 +271,17 @@ func frontProxy(t *testing.T) *pass.FrontProxy {
 	t.Helper()
 	credentials, err := auth.Open(t.TempDir(), auth.Options{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the credentials: %v", err)
 	}
 	cert, key, err := credentials.Issue("front-proxy")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("issue credentials: %v", err)
 	}
 	dir := t.TempDir()
 	f := &pass.FrontProxy{CertFile: filepath.Join(dir, "a.crt"), KeyFile: filepath.Join(dir, "a.key")}
 	for path, body := range map[string][]byte{f.CertFile: cert, f.KeyFile: key} {
 		if err := os.WriteFile(path, body, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	return f

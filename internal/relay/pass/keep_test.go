@@ -14,7 +14,7 @@ func newDocuments(t *testing.T, f kept.File) *Documents {
 	t.Helper()
 	d := NewDocuments(&Handler{}, nil)
 	if err := d.Keep(f); err != nil {
-		t.Fatal(err)
+		t.Fatalf("keep: %v", err)
 	}
 	return d
 }
@@ -56,7 +56,7 @@ func FuzzKeptDocuments(f *testing.F) {
 		{path: "/api"}: {header: http.Header{"Etag": {"1"}}, body: []byte("{}\n"), sent: time.Unix(7, 0)},
 	})
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("encode documents: %v", err)
 	}
 	f.Add(good)
 	f.Add([]byte(`{"bytes":-1}` + "\n"))

@@ -72,12 +72,12 @@ func TestAPassedWatchEndsBehindAnEvent(t *testing.T) {
 				h, front := inFront(t, pass.Config{Upstream: cfg})
 				resp, err := send(t, front.Client(t, proto), "GET "+front.URL+c.path, nil)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("send: %v", err)
 				}
 				defer func() { _ = resp.Body.Close() }()
 				got := make([]byte, len(c.before))
 				if _, err := io.ReadFull(resp.Body, got); err != nil {
-					t.Fatal(err)
+					t.Fatalf("read: %v", err)
 				}
 				began := time.Now()
 				h.Drain()
@@ -112,7 +112,7 @@ func TestOnlyWhatLastsEndsWithTheRelay(t *testing.T) {
 	h, front := inFront(t, pass.Config{Upstream: cfg})
 	h.Drain()
 	if err := h.Wait(t.Context()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait: %v", err)
 	}
 	for request, lasts := range map[string]bool{
 		"GET /api/v1/pods?watch=1": true, "GET /api/v1/pods?watch=true&x=%zz": true, "GET /api/v1/pods?watch": false,

@@ -36,7 +36,7 @@ func inFront(t *testing.T, cfg pass.Config) (*pass.Handler, *relaytest.Front) {
 	}
 	h, err := pass.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a pass: %v", err)
 	}
 	t.Cleanup(h.CloseIdle)
 	return h, relaytest.Serve(t, h, nil, nil)
@@ -48,7 +48,7 @@ func send(t *testing.T, c *http.Client, request string, body io.Reader, headers 
 	method, url, _ := strings.Cut(request, " ")
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])

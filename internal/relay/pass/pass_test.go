@@ -161,13 +161,13 @@ func TestBodiesAreStreamed(t *testing.T) {
 	go func() { _, _ = writer.Write([]byte("1st.")) }() // ends when it is read
 	resp, err := send(t, front.Client(t, "HTTP/2"), "POST "+front.URL, reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	part, got := make([]byte, 4), ""
 	for _, next := range []string{"2nd.", "3rd.", ""} {
 		if _, err := io.ReadFull(resp.Body, part); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read: %v", err)
 		}
 		got += string(part)
 		_, _ = io.WriteString(writer, next) // an error shows in what comes back
@@ -187,7 +187,7 @@ func TestALargeBodyPasses(t *testing.T) {
 	_, front := inFront(t, pass.Config{Upstream: cfg})
 	resp, err := send(t, front.Client(t, "HTTP/1.1"), "PUT "+front.URL, io.LimitReader(zeros{}, size))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != fmt.Sprintf("%d %v", size, nil) {
@@ -219,7 +219,7 @@ func TestABodyWaitsForUpstream(t *testing.T) {
 	client := front.Client(t, "HTTP/1.1") // waits as long as it takes
 	resp, err := send(t, client, "POST "+front.URL+"/no", refusing{t}, "Expect", "100-continue")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send: %v", err)
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
@@ -245,7 +245,7 @@ func TestHalfAnAnswerDoesNotLookComplete(t *testing.T) {
 		for _, path := range []string{"/length", "/chunks"} {
 			resp, err := send(t, front.Client(t, proto), "GET "+front.URL+path, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("send: %v", err)
 			}
 			if got, err := io.ReadAll(resp.Body); err == nil || string(got) != "half of " {
 				t.Errorf("%s %s: %q, %v", proto, path, got, err)
@@ -272,7 +272,7 @@ func TestAClientThatLeavesCancelsTheRequest(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			r, err := http.NewRequestWithContext(ctx, http.MethodGet, front.URL+path, nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			ended := make(chan struct{})
 			go func() { // ends with leave
@@ -294,7 +294,7 @@ func TestAClientThatLeavesCancelsTheRequest(t *testing.T) {
 func TestAnUpstreamThatIsAwayIsSaid(t *testing.T) {
 	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	nothing := &rest.Config{Host: "https://" + closed.Addr().String()}
 	_ = closed.Close()

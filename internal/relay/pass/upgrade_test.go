@@ -23,12 +23,12 @@ func TestWebSocketsPass(t *testing.T) {
 			Subprotocols: []string{"v5.channel.k8s.io"}, CompressionMode: websocket.CompressionDisabled,
 		})
 		if err != nil {
-			t.Error(err)
+			t.Errorf("accept: %v", err)
 			return
 		}
 		who := fmt.Sprint(r.Header["Authorization"], r.Header["Impersonate-User"], r.Header["Sec-Websocket-Protocol"])
 		if err := c.Write(r.Context(), websocket.MessageText, []byte(who)); err != nil {
-			t.Error(err)
+			t.Errorf("write: %v", err)
 		}
 		for {
 			kind, message, err := c.Read(r.Context())
@@ -39,7 +39,7 @@ func TestWebSocketsPass(t *testing.T) {
 				return
 			}
 			if err := c.Write(r.Context(), kind, message); err != nil {
-				t.Error(err)
+				t.Errorf("write: %v", err)
 			}
 		}
 	})
@@ -55,7 +55,7 @@ func TestWebSocketsPass(t *testing.T) {
 			HTTPHeader: http.Header{"Authorization": {"Bearer x"}},
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("connect: %v", err)
 		}
 		if resp.Header.Get("Sec-WebSocket-Protocol") != "v5.channel.k8s.io" {
 			t.Errorf("%v", resp.Header)
@@ -66,7 +66,7 @@ func TestWebSocketsPass(t *testing.T) {
 		}
 		for _, message := range []string{"", "\x00stdin", strings.Repeat("large", 1<<12)} {
 			if err := c.Write(t.Context(), websocket.MessageBinary, []byte(message)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write: %v", err)
 			}
 			if _, got, err := c.Read(t.Context()); err != nil || string(got) != message {
 				t.Errorf("%d bytes came back of %d, %v", len(got), len(message), err)
@@ -89,7 +89,7 @@ func spdy(t *testing.T) http.HandlerFunc {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 		conn, buffered, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("hijack make a response controller: %v", err)
 			return
 		}
 		defer func() { _ = conn.Close() }()
@@ -111,23 +111,23 @@ func dialFront(t *testing.T, address, request string) (conn net.Conn, from *bufi
 	var err error
 	conn, err = (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", address) //nolint:gosec // a test
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	if _, err = io.WriteString(conn, request); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write: %v", err)
 	}
 	from = bufio.NewReader(conn)
 	resp, err := http.ReadResponse(from, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read response: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer = answered{code: resp.StatusCode, header: resp.Header}
 	if resp.StatusCode != http.StatusSwitchingProtocols {
 		body, err := io.ReadAll(resp.Body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read to the end: %v", err)
 		}
 		answer.body = string(body)
 	}
@@ -172,7 +172,7 @@ func TestASwitchedConnectionEndsWithUpstream(t *testing.T) {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Error(err)
+			t.Errorf("hijack make a response controller: %v", err)
 			return
 		}
 		_, _ = io.WriteString(conn, "bye")

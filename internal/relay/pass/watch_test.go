@@ -31,7 +31,7 @@ func framedEvent(t *testing.T, event metav1.WatchEvent) string {
 	t.Helper()
 	body, err := event.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("marshal event: %v", err)
 	}
 	return framed(string(body))
 }
@@ -79,7 +79,7 @@ func (w *watching) begin(t *testing.T, proto, part string) *http.Response {
 	defer func() { <-sent }()
 	resp, err := send(t, w.front.Client(t, proto), "GET "+w.front.URL, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("send: %v", err)
 	}
 	return resp
 }
@@ -152,7 +152,7 @@ func lastStatus(t *testing.T, media string, rest []byte) metav1.Status {
 			t.Fatalf("the rest is %q: %v", rest, err)
 		}
 		if err := json.Unmarshal(event.Object.Raw, &status); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		return status
 	}

@@ -92,7 +92,8 @@ type Upstream struct {
 func New(t testing.TB) *Upstream {
 	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
-	const users = "token-jane,jane,1\ntoken-joe,joe,2\ntoken-lister,lister,3,lister\ntoken-watcher,watcher,4,watcher\ntoken-root,root,5,system:masters\n"
+	const users = "token-jane,jane,1\ntoken-joe,joe,2\ntoken-lister,lister,3,lister\n" +
+		"token-watcher,watcher,4,watcher\ntoken-root,root,5,system:masters\n"
 	if err := os.WriteFile(tokens, []byte(users), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func answering(t *testing.T, code int, body string) (*table.Asker, *[]string) {
 	t.Cleanup(transport.CloseIdleConnections)
 	a, err := table.NewAsker(&rest.Config{Host: web.URL + "/prefix", Transport: transport, UserAgent: "test"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a asker: %v", err)
 	}
 	return a, &asked
 }
@@ -53,7 +53,7 @@ func TestOneRowIsAskedFor(t *testing.T) {
 	} {
 		s, err := a.Ask(t.Context(), gvr)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ask: %v", err)
 		}
 		if got := (*asked)[len(*asked)-1]; got != want {
 			t.Errorf("asked for %s, want %s", got, want)

@@ -1,8 +1,8 @@
 // Package manifest reads files of Kubernetes objects.
 //
-// It has three nouns. [Files] are the files of some paths, as kubectl apply -R -f finds
-// them. A [Document] is one object or list of objects in a file, as JSON. An [Error]
-// says what is wrong with a document, and in which line.
+// [Files] are the files of some paths, as kubectl apply -R -f finds them. A [Document] is one
+// object or list of objects in a file, as JSON. An [Error] says what is wrong with a document,
+// and in which line.
 package manifest
 
 import (

@@ -121,7 +121,7 @@ func TestDocumentsAreTheSameWhenReadAgain(t *testing.T) {
 	for _, budget := range []int{0, 20, 1000} {
 		f, err := Find([]string{dir})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("find: %v", err)
 		}
 		f.budget = budget
 		var before []string
@@ -150,10 +150,10 @@ func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	return path
 }
@@ -171,13 +171,13 @@ func TestFindReadsWhatKubectlReads(t *testing.T) {
 	}
 	f, err := Find([]string{dir, filepath.Join(dir, "dir"), named, dir + "/b.yaml"})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find: %v", err)
 	}
 	var got []string
 	for i := range f.Len() {
 		name, err := filepath.Rel(dir, f.Name(i))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a path relative: %v", err)
 		}
 		got = append(got, filepath.ToSlash(name))
 	}

@@ -1,6 +1,6 @@
 // Package texts holds texts that many objects have once for all of them.
 //
-// It has two nouns. A [Text] is such a text. A [Set] has those of a server.
+// A [Text] is such a text. A [Set] has those of a server.
 package texts
 
 import (

@@ -1,7 +1,5 @@
 // Command attacks plays attacks against the built program, and prints a table of
 // what they cost a well-behaved client, and the server's memory.
-//
-// It has one noun: an attack, of package attacks.
 package main
 
 import (

@@ -31,7 +31,7 @@ func TestReplayChecksAndDrawsASavedHistory(t *testing.T) {
 			c.falsify()
 			path := filepath.Join(t.TempDir(), "history.json")
 			if err := (linear.History{Seed: 3, Ops: ops}).Save(path); err != nil {
-				t.Fatal(err)
+				t.Fatalf("save: %v", err)
 			}
 			var out strings.Builder
 			if err := run(t.Context(), []string{"-replay", path}, &out); (err == nil) != (c.want == "Ok") {
@@ -41,7 +41,7 @@ func TestReplayChecksAndDrawsASavedHistory(t *testing.T) {
 				t.Errorf("it printed %q, want the verdict %s", out.String(), c.want)
 			}
 			if _, err := os.Stat(path + ".html"); err != nil {
-				t.Error(err)
+				t.Errorf("look at a file: %v", err)
 			}
 		})
 	}

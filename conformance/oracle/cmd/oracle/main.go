@@ -1,8 +1,7 @@
-// Command oracle runs the reference server, for benchmarks and for a look by hand:
-// etcd on disk, with fsync, and the upstream generic API server over it, in one
-// process. It has two nouns: the line of JSON that it prints when it is ready, with
-// url, token and ca (PEM), and its standard input, whose end stops it as SIGTERM
-// and SIGINT do.
+// Command oracle runs the reference server, for benchmarks and for a look by hand: etcd on
+// disk, with fsync, and the upstream generic API server over it, in one process. It prints a
+// line of JSON when it is ready, with url, token and ca (PEM), and its standard input, whose
+// end stops it as SIGTERM and SIGINT do.
 package main
 
 import (

@@ -1,8 +1,8 @@
 // Package check has what the rules of package validation are made of: checks of one value
 // each.
 //
-// It has one noun. A check returns the errors of a value that stands at a path, with
-// upstream's texts, and none for a valid value.
+// A check returns the errors of a value that stands at a path, with upstream's texts, and none
+// for a valid value.
 package check
 
 import (

@@ -1,7 +1,7 @@
 // Package pods has the rules for pods, and for the pod templates of other kinds.
 //
-// It has two nouns. A rule ([Pod], [Template]) returns the errors of an object or a part
-// of one. An update rule ([PodUpdate]) returns the errors of a change.
+// A rule ([Pod], [Template]) returns the errors of an object or a part of one. An update rule
+// ([PodUpdate]) returns the errors of a change.
 package pods
 
 import (

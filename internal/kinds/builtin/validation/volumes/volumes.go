@@ -1,7 +1,7 @@
 // Package volumes has the rules for where volumes come from.
 //
-// It has one noun. A source is a file system or a disk: of a pod's volume ([OfPod]), or of
-// a persistent volume ([OfVolume]).
+// A source is a file system or a disk: of a pod's volume ([OfPod]), or of a persistent volume
+// ([OfVolume]).
 package volumes
 
 import (
