@@ -298,3 +298,21 @@ func TestClientGosInformersAreNotImported(t *testing.T) {
 		}
 	}
 }
+
+// TestTheServerDoesNotImportKubernetesItself: package features of k8s.io/kubernetes changes the
+// feature gates of the process that imports it (docs/decisions/0019).
+func TestTheServerDoesNotImportKubernetesItself(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...", "./gaplesstest/...").Output()
+	if err != nil {
+		t.Fatalf("list what the packages import: %v", err)
+	}
+	imported := strings.Fields(string(out))
+	if !slices.Contains(imported, "k8s.io/apimachinery/pkg/runtime") {
+		t.Fatalf("%d packages are not all", len(imported))
+	}
+	for _, path := range imported {
+		if strings.HasPrefix(path, "k8s.io/kubernetes/") {
+			t.Errorf("%s is imported", path)
+		}
+	}
+}

@@ -29,9 +29,11 @@ func (r *Registry) encodeSettled(
 			return decision{}, err
 		}
 	}
+	held := d
+	defer func() { held.release() }() // also after a panic, which ends only this request
 	if d.value, err = r.encode(ctx, resource, u, managed); err != nil {
-		d.release()
 		return decision{}, err
 	}
+	held = decision{} // the caller releases it
 	return d, nil
 }
