@@ -7,7 +7,7 @@ import "github.com/gapless-io/gapless/internal/kinds/tree"
 // defaultMutatingWebhooks fills in the defaults of a configuration of mutating webhooks.
 func defaultMutatingWebhooks(o tree.Object) {
 	for hook := range tree.Items(o, "webhooks") {
-		webhook(hook)
+		defaultWebhook(hook)
 		tree.SetPointer(hook, "reinvocationPolicy", "Never")
 	}
 }
@@ -15,11 +15,11 @@ func defaultMutatingWebhooks(o tree.Object) {
 // defaultValidatingWebhooks fills in the defaults of a configuration of validating webhooks.
 func defaultValidatingWebhooks(o tree.Object) {
 	for hook := range tree.Items(o, "webhooks") {
-		webhook(hook)
+		defaultWebhook(hook)
 	}
 }
 
-func webhook(hook tree.Object) {
+func defaultWebhook(hook tree.Object) {
 	tree.SetPointer(hook, "failurePolicy", "Fail")
 	matching(hook)
 	tree.SetPointer(hook, "timeoutSeconds", int64(10))

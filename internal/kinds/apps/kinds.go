@@ -5,7 +5,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/kinds/podspec"
 )
@@ -17,14 +16,14 @@ func Kinds() []*kinds.Resource {
 			Group: "apps", Version: "v1", Kind: "ControllerRevision",
 			Table: revisionTable(),
 		}, gokind.Rules[*appsv1.ControllerRevision]{
-			Object: validation.ControllerRevision, Update: validation.ControllerRevisionUpdate,
+			Object: validateControllerRevision, Update: validateControllerRevisionUpdate,
 		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "DaemonSet", Short: []string{"ds"}, Categories: []string{gokind.All},
 			Status: true, Defaults: defaultDaemonSet,
 			Complete: completeDaemonSet, Generation: kinds.GenerationOfSpec, Table: daemonSetTable(),
 		}, gokind.Rules[*appsv1.DaemonSet]{
-			Object: validation.DaemonSet, Update: validation.DaemonSetUpdate, Warn: warnDaemonSet,
+			Object: validateDaemonSet, Update: validateDaemonSetUpdate, Warn: warnDaemonSet,
 		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "Deployment", Short: []string{"deploy"}, Categories: []string{gokind.All},
@@ -34,21 +33,21 @@ func Kinds() []*kinds.Resource {
 			Generation: kinds.GenerationOfSpecAndAnnotations, StatusKeeps: []string{"labels"},
 			Table: deploymentTable(),
 		}, gokind.Rules[*appsv1.Deployment]{
-			Object: validation.Deployment, Update: validation.DeploymentUpdate, Warn: warnDeployment,
+			Object: validateDeployment, Update: validateDeploymentUpdate, Warn: warnDeployment,
 		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "ReplicaSet", Short: []string{"rs"}, Categories: []string{gokind.All},
 			Status: true, Scale: podspec.Scale(), Defaults: defaultReplicaSet,
 			Complete: podspec.CompleteTemplate, Generation: kinds.GenerationOfSpec, Table: replicaSetTable(),
 		}, gokind.Rules[*appsv1.ReplicaSet]{
-			Object: validation.ReplicaSet, Update: validation.ReplicaSetUpdate, Warn: warnReplicaSet,
+			Object: validateReplicaSet, Update: validateReplicaSetUpdate, Warn: warnReplicaSet,
 		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "StatefulSet", Short: []string{"sts"}, Categories: []string{gokind.All},
 			Status: true, Scale: podspec.Scale(), Defaults: defaultStatefulSet,
 			Complete: podspec.CompleteTemplate, Generation: kinds.GenerationOfSpec, Table: statefulSetTable(),
 		}, gokind.Rules[*appsv1.StatefulSet]{
-			Object: validation.StatefulSet, Create: validation.NewStatefulSet, Update: validation.StatefulSetUpdate,
+			Object: validateStatefulSet, Create: validateNewStatefulSet, Update: validateStatefulSetUpdate,
 			Warn: warnStatefulSet,
 		}),
 	}

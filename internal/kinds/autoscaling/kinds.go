@@ -7,7 +7,6 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -19,8 +18,8 @@ func Kinds() []*kinds.Resource {
 		Generation: kinds.GenerationOfSpec, // since 1.37 (kubernetes#138228)
 		Table:      autoscalerTable(),
 	}, gokind.Rules[*autoscalingv2.HorizontalPodAutoscaler]{
-		Object: validation.HorizontalPodAutoscaler, Create: validation.NewHorizontalPodAutoscaler,
-		Update: validation.HorizontalPodAutoscalerUpdate,
+		Object: validateAutoscaler, Create: validateNewAutoscaler,
+		Update: validateAutoscalerUpdate,
 	})
 	v1 := gokind.ViewOf(v2, gokind.Of(gokind.Row{
 		Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler", Short: []string{"hpa"},

@@ -5,7 +5,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -22,14 +21,14 @@ func Kinds() []*kinds.Resource {
 			Group: "batch", Version: "v1", Kind: "CronJob", Short: []string{"cj"}, Categories: []string{gokind.All},
 			Status: true, Name: kinds.ControllerName(maxCronJobName), Defaults: defaultCronJob,
 			Complete: completeCronJob, Generation: kinds.GenerationOfSpec, Table: cronJobTable(),
-		}, gokind.Rules[*batchv1.CronJob]{Object: validation.CronJob, Warn: warnCronJob}),
+		}, gokind.Rules[*batchv1.CronJob]{Object: validateCronJob, Warn: warnCronJob}),
 		gokind.Of(gokind.Row{
 			Group: "batch", Version: "v1", Kind: "Job", Categories: []string{gokind.All}, Status: true, Defaults: defaultJob,
 			Fields:   []wire.FieldPath{{Label: "status.successful", Path: []string{"status", "succeeded"}, Default: "0"}},
 			Complete: completeJob, Generation: kinds.GenerationOfSpec, OrphansByDefault: true,
 			OrphanWarning: orphanWarning, Table: jobTable(),
 		}, gokind.Rules[*batchv1.Job]{
-			Object: validation.Job, Create: validation.NewJob, Update: validation.JobUpdate, Warn: warnJob,
+			Object: validateJob, Create: validateNewJob, Update: validateJobUpdate, Warn: warnJob,
 		}),
 	}
 }

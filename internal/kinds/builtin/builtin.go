@@ -1,10 +1,11 @@
 // Package builtin has the built-in kinds of the Kubernetes API: pods, deployments, roles
 // and the others that controllers use. It puts the kinds of all groups together; each group is a
-// package beside this one, with the defaults, the tables and the warnings of its kinds.
+// package beside this one, with the rules, the defaults, the tables and the warnings of its kinds.
 //
-// The suite in conformance/builtin compares all of it with upstream's. The rules (package
-// validation) are a selection. Not checked are, among others: kernel parameters and what is for
-// Windows only in security contexts, the volume sources of single storage vendors, resource claims
+// The suite in conformance/builtin compares all of it with upstream's. The rules (functions
+// validateX of the groups' packages) are a selection of upstream's (pkg/apis/*/validation), with its texts:
+// common mistakes, and objects that a controller cannot handle. Not checked are, among others: kernel
+// parameters and what is for Windows only in security contexts, the volume sources of single storage vendors, resource claims
 // of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
 // success policies of jobs; which resources limit ranges and quotas may name; most of the status
 // subresources. Nothing is allocated (cluster IPs, node ports), and there are no admission plugins.

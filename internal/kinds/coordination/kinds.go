@@ -5,7 +5,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -15,6 +14,6 @@ func Kinds() []*kinds.Resource {
 		gokind.Of(gokind.Row{
 			Group: "coordination.k8s.io", Version: "v1", Kind: "Lease", CreateOnUpdate: true, NeedsVersion: true,
 			Complete: completeLease, AnyFinalizers: true, Table: leaseTable(),
-		}, gokind.Rules[*coordinationv1.Lease]{Object: validation.Lease}),
+		}, gokind.Rules[*coordinationv1.Lease]{Object: validateLease}),
 	}
 }

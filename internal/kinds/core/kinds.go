@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation/pods"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/kinds/podspec"
 	"github.com/gapless-io/gapless/internal/kinds/table"
@@ -37,14 +35,14 @@ func podKinds() []*kinds.Resource {
 			Complete: completePod, Generation: kinds.GenerationOfSpec, StatusKeeps: []string{"ownerReferences"},
 			Table: podTable(),
 		}, gokind.Rules[*corev1.Pod]{
-			Object: pods.Pod, Create: pods.NewPod, Update: pods.PodUpdate, Status: pods.PodStatus, Warn: warnPod,
+			Object: validatePod, Create: validateNewPod, Update: validatePodUpdate, Status: validatePodStatus, Warn: warnPod,
 			WarnStatus: warnPodStatus,
 		}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "PodTemplate", ReturnDeleted: true,
 			Defaults: defaultPodTemplate,
 			Complete: completePodTemplate, Generation: kinds.GenerationOfContent, Table: podTemplateTable(),
-		}, gokind.Rules[*corev1.PodTemplate]{Object: pods.PodTemplate, Warn: warnPodTemplate}),
+		}, gokind.Rules[*corev1.PodTemplate]{Object: validatePodTemplate, Warn: warnPodTemplate}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "ReplicationController", Short: []string{"rc"}, Categories: []string{gokind.All}, Status: true,
 			Scale:    podspec.Scale(),
@@ -52,7 +50,7 @@ func podKinds() []*kinds.Resource {
 			Complete: podspec.CompleteTemplate, Generation: kinds.GenerationOfSpec, OrphansByDefault: true,
 			Table: replicationControllerTable(),
 		}, gokind.Rules[*corev1.ReplicationController]{
-			Object: validation.ReplicationController, Warn: warnReplicationController,
+			Object: validateReplicationController, Warn: warnReplicationController,
 		}),
 	}
 }
@@ -63,11 +61,11 @@ func dataKinds() []*kinds.Resource {
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "ConfigMap", Short: []string{"cm"},
 			Table: configMapTable(),
-		}, gokind.Rules[*corev1.ConfigMap]{Object: validation.ConfigMap, Update: validation.ConfigMapUpdate}),
+		}, gokind.Rules[*corev1.ConfigMap]{Object: validateConfigMap, Update: validateConfigMapUpdate}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "Secret", Defaults: defaultSecret, Fields: []wire.FieldPath{gokind.At("type")},
 			Table: secretTable(),
-		}, gokind.Rules[*corev1.Secret]{Object: validation.Secret, Update: validation.SecretUpdate, Warn: warnSecret}),
+		}, gokind.Rules[*corev1.Secret]{Object: validateSecret, Update: validateSecretUpdate, Warn: warnSecret}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "ServiceAccount", Short: []string{"sa"}, ReturnDeleted: true, Subresources: ofServiceAccounts(),
 			Complete: completeServiceAccount, Table: serviceAccountTable(),
@@ -87,26 +85,26 @@ func clusterKinds() []*kinds.Resource {
 				Kind: kinds.GroupVersionKind{Version: "v1", Kind: "Namespace"},
 			}},
 			Complete: completeNamespace, Table: namespaceTable(),
-		}, gokind.Rules[*corev1.Namespace]{Status: validation.NamespaceStatus}),
+		}, gokind.Rules[*corev1.Namespace]{Status: validateNamespaceStatus}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "Node", Short: []string{"no"}, Cluster: true, Status: true, StatusOnCreate: true,
 			Defaults: defaultNode, Fields: []wire.FieldPath{gokind.Or("spec.unschedulable", "false")},
 			Complete: completeNode, Table: nodeTable(),
-		}, gokind.Rules[*corev1.Node]{Object: validation.Node, Update: validation.NodeUpdate, Warn: warnNode}),
+		}, gokind.Rules[*corev1.Node]{Object: validateNode, Update: validateNodeUpdate, Warn: warnNode}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "Event", Short: []string{"ev"}, CreateOnUpdate: true,
 			Name: kinds.SegmentName, Fields: eventFields(),
 			AnyFinalizers: true, NoDependents: true, Table: eventTable(),
-		}, gokind.Rules[*corev1.Event]{Object: validation.Event}),
+		}, gokind.Rules[*corev1.Event]{Object: validateEvent}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "LimitRange", Short: []string{"limits"},
 			CreateOnUpdate: true, Defaults: defaultLimitRange,
 			NameByUID: true, Table: table.Created(),
-		}, gokind.Rules[*corev1.LimitRange]{Object: validation.LimitRange}),
+		}, gokind.Rules[*corev1.LimitRange]{Object: validateLimitRange}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "ResourceQuota", Short: []string{"quota"}, Status: true, ReturnDeleted: true,
 			Table: quotaTable(),
-		}, gokind.Rules[*corev1.ResourceQuota]{Object: validation.ResourceQuota, Warn: warnResourceQuota}),
+		}, gokind.Rules[*corev1.ResourceQuota]{Object: validateResourceQuota, Warn: warnResourceQuota}),
 	}
 }
 
@@ -119,8 +117,8 @@ func serviceKinds() []*kinds.Resource {
 			Fields:   []wire.FieldPath{gokind.At("spec.clusterIP"), gokind.At("spec.type")},
 			Complete: completeService, Table: serviceTable(),
 		}, gokind.Rules[*corev1.Service]{
-			Object: validation.Service, Create: validation.NewService, Update: validation.ServiceUpdate,
-			Status: validation.ServiceStatus,
+			Object: validateService, Create: validateNewService, Update: validateServiceUpdate,
+			Status: validateServiceStatus,
 			Warn:   warnService, WarnStatus: warnServiceStatus,
 		}),
 		gokind.Of(gokind.Row{
@@ -128,7 +126,7 @@ func serviceKinds() []*kinds.Resource {
 			CreateOnUpdate: true, Defaults: defaultEndpoints,
 			Table: endpointsTable(),
 		}, gokind.Rules[*corev1.Endpoints]{ //nolint:staticcheck // clients may use EndpointSlice; a server serves both
-			Create: validation.NewEndpoints, Update: validation.EndpointsUpdate, Warn: warnEndpoints,
+			Create: validateNewEndpoints, Update: validateEndpointsUpdate, Warn: warnEndpoints,
 		}),
 	}
 }
@@ -141,14 +139,14 @@ func volumeKinds() []*kinds.Resource {
 			ReturnDeleted: true, Defaults: defaultVolume,
 			Complete: completeVolume, Table: volumeTable(),
 		}, gokind.Rules[*corev1.PersistentVolume]{
-			Object: validation.PersistentVolume, Update: validation.PersistentVolumeUpdate, Warn: warnPersistentVolume,
+			Object: validatePersistentVolume, Update: validatePersistentVolumeUpdate, Warn: warnPersistentVolume,
 		}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "PersistentVolumeClaim", Short: []string{"pvc"}, Status: true,
 			ReturnDeleted: true, Defaults: podspec.DefaultClaim,
 			Complete: completeClaim, Table: claimTable(),
 		}, gokind.Rules[*corev1.PersistentVolumeClaim]{
-			Object: validation.PersistentVolumeClaim, Update: validation.PersistentVolumeClaimUpdate,
+			Object: validatePersistentVolumeClaim, Update: validatePersistentVolumeClaimUpdate,
 			Warn: warnPersistentVolumeClaim,
 		}),
 	}

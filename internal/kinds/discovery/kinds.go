@@ -5,7 +5,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -17,8 +16,8 @@ func Kinds() []*kinds.Resource {
 			Complete: completeEndpointSlice, Generation: kinds.GenerationOfContentAndLabels,
 			Table: endpointSliceTable(),
 		}, gokind.Rules[*discoveryv1.EndpointSlice]{
-			Object: validation.EndpointSlice, Create: validation.NewEndpointSlice,
-			Update: validation.EndpointSliceUpdate, Warn: warnEndpointSlice,
+			Object: validateEndpointSlice, Create: validateNewEndpointSlice,
+			Update: validateEndpointSliceUpdate, Warn: warnEndpointSlice,
 		}),
 	}
 }

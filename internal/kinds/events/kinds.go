@@ -9,7 +9,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -20,7 +19,7 @@ func Kinds(stored *kinds.Resource) []*kinds.Resource {
 		Group: "events.k8s.io", Version: "v1", Kind: "Event", Short: []string{"ev"}, CreateOnUpdate: true,
 		Fields:        fields(),
 		AnyFinalizers: true, NoDependents: true,
-	}, gokind.Rules[*eventsv1.Event]{Create: validation.EventV1, Update: validation.EventV1Update}), gokind.View{
+	}, gokind.Rules[*eventsv1.Event]{Create: validateEvent, Update: validateEventUpdate}), gokind.View{
 		Show: show, Store: store, Fields: storedFields(),
 	})}
 }

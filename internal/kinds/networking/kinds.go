@@ -5,8 +5,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation/cluster"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -17,30 +15,30 @@ func Kinds() []*kinds.Resource {
 			Group: "networking.k8s.io", Version: "v1", Kind: "Ingress", Plural: "ingresses", Short: []string{"ing"}, Status: true,
 			Generation: kinds.GenerationOfSpec, Table: ingressTable(),
 		}, gokind.Rules[*networkingv1.Ingress]{
-			Object: validation.Ingress, Status: validation.IngressStatus, Warn: warnIngress, WarnStatus: warnIngressStatus,
+			Object: validateIngress, Status: validateIngressStatus, Warn: warnIngress, WarnStatus: warnIngressStatus,
 		}),
 		gokind.Of(gokind.Row{
 			Group: "networking.k8s.io", Version: "v1", Kind: "IngressClass", Plural: "ingressclasses", Cluster: true,
 			Defaults:   defaultIngressClass,
 			Generation: kinds.GenerationOfSpec, Table: ingressClassTable(),
-		}, gokind.Rules[*networkingv1.IngressClass]{Object: validation.IngressClass, Update: validation.IngressClassUpdate}),
+		}, gokind.Rules[*networkingv1.IngressClass]{Object: validateIngressClass, Update: validateIngressClassUpdate}),
 		gokind.Of(gokind.Row{
 			Group: "networking.k8s.io", Version: "v1", Kind: "IPAddress", Plural: "ipaddresses",
 			Short: []string{"ip"}, Cluster: true,
-			Name:  cluster.AddressName,
+			Name:  addressName,
 			Table: addressTable(),
-		}, gokind.Rules[*networkingv1.IPAddress]{Object: cluster.IPAddress, Update: cluster.IPAddressUpdate}),
+		}, gokind.Rules[*networkingv1.IPAddress]{Object: validateIPAddress, Update: validateIPAddressUpdate}),
 		gokind.Of(gokind.Row{
 			Group: "networking.k8s.io", Version: "v1", Kind: "ServiceCIDR", Cluster: true, Status: true,
 			StatusKeeps: gokind.KeptMetadata(), Table: serviceCIDRTable(),
-		}, gokind.Rules[*networkingv1.ServiceCIDR]{Create: cluster.NewServiceCIDR, Update: cluster.ServiceCIDRUpdate}),
+		}, gokind.Rules[*networkingv1.ServiceCIDR]{Create: validateNewServiceCIDR, Update: validateServiceCIDRUpdate}),
 		gokind.Of(gokind.Row{
 			Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Plural: "networkpolicies",
 			Short:      []string{"netpol"},
 			Defaults:   defaultNetworkPolicy,
 			Generation: kinds.GenerationOfSpec, Table: networkPolicyTable(),
 		}, gokind.Rules[*networkingv1.NetworkPolicy]{
-			Create: validation.NewNetworkPolicy, Update: validation.NetworkPolicyUpdate, Warn: warnNetworkPolicy,
+			Create: validateNewNetworkPolicy, Update: validateNetworkPolicyUpdate, Warn: warnNetworkPolicy,
 		}),
 	}
 }

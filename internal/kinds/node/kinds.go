@@ -5,7 +5,6 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -17,7 +16,7 @@ func Kinds() []*kinds.Resource {
 			NeedsVersion:  true,
 			AnyFinalizers: true, Table: runtimeClassTable(),
 		}, gokind.Rules[*nodev1.RuntimeClass]{
-			Object: validation.RuntimeClass, Update: validation.RuntimeClassUpdate, Warn: warnRuntimeClass,
+			Object: validateRuntimeClass, Update: validateRuntimeClassUpdate, Warn: warnRuntimeClass,
 		}),
 	}
 }

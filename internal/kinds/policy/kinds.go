@@ -5,7 +5,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -16,6 +15,6 @@ func Kinds() []*kinds.Resource {
 			Group: "policy", Version: "v1", Kind: "PodDisruptionBudget", Short: []string{"pdb"},
 			Status: true, NeedsVersion: true, Name: kinds.SegmentName,
 			Generation: kinds.GenerationOfSpec, AnyFinalizers: true, Table: budgetTable(),
-		}, gokind.Rules[*policyv1.PodDisruptionBudget]{Object: validation.PodDisruptionBudget}),
+		}, gokind.Rules[*policyv1.PodDisruptionBudget]{Object: validatePodDisruptionBudget}),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -17,7 +16,7 @@ func Kinds() []*kinds.Resource {
 			Short: []string{"pc"}, Cluster: true, Defaults: defaultPriorityClass,
 			Generation: kinds.GenerationOne, Table: priorityClassTable(),
 		}, gokind.Rules[*schedulingv1.PriorityClass]{
-			Create: validation.NewPriorityClass, Update: validation.PriorityClassUpdate,
+			Create: validateNewPriorityClass, Update: validatePriorityClassUpdate,
 		}),
 	}
 }

@@ -5,7 +5,6 @@ import (
 	migrationv1 "k8s.io/api/storagemigration/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/validation/cluster"
 	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
@@ -17,7 +16,7 @@ func Kinds() []*kinds.Resource {
 			Status: true, NeedsVersion: true,
 			StatusKeeps: gokind.KeptMetadata(), Table: migrationTable(),
 		}, gokind.Rules[*migrationv1.StorageVersionMigration]{
-			Object: cluster.StorageVersionMigration, Update: cluster.StorageVersionMigrationUpdate,
+			Object: validateStorageVersionMigration, Update: validateStorageVersionMigrationUpdate,
 		}),
 	}
 }
