@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -70,6 +71,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 		defer func() { _ = resp.Body.Close() }()
 		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("/readyz is %s", resp.Status)
+		}
+		if len(upstream.Watches()) == 0 { // one that opens later proves by its first bookmark that the mirror is fresh
+			return errors.New("the relay has no watch yet")
 		}
 		return nil
 	})
