@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -76,30 +77,30 @@ func (r *Registry) deleteEach(
 	outcomes := make([]outcome, len(items))
 	errs := make([]error, len(items))
 	next := make(chan int)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	var failed atomic.Bool
 	var wg sync.WaitGroup
 	// They are deleteEach's, and end when next is closed.
 	for range min(deleters, len(items)) {
 		wg.Go(func() {
 			for i := range next {
 				if outcomes[i], errs[i] = r.deleteItem(ctx, w, items[i], options(items[i])); errs[i] != nil {
-					cancel()
+					failed.Store(true)
 				}
 			}
 		})
 	}
 	for i := range items {
-		if ctx.Err() != nil {
+		// Those that others have begun go on to their end, as upstream's: a failure of one is no
+		// reason to leave another halfway.
+		if failed.Load() || ctx.Err() != nil {
 			break
 		}
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	// The first error is the cause; those after it are of the cancellation.
 	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if err != nil {
 			return nil, err
 		}
 	}
