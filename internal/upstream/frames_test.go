@@ -2,6 +2,7 @@ package upstream_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"encoding/pem"
@@ -107,6 +108,7 @@ func play(t *testing.T, play func(n int, c *framed)) *rest.Config {
 		t.Fatalf("listen: %v", err)
 	}
 	listener := tls.NewListener(inner, config)
+	ending, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { // ends with the listener
 		for n := 0; ; n++ {
@@ -114,7 +116,10 @@ func play(t *testing.T, play func(n int, c *framed)) *rest.Config {
 			if err != nil {
 				return
 			}
-			running.Go(func() { // ends with the client, which the test closes
+			running.Go(func() { // ends with the client, or the test
+				// The client of a test that ends may not have noticed yet that its connection is idle, and
+				// keeps it then until it misses the answer to a PING.
+				defer context.AfterFunc(ending, func() { _ = conn.Close() })()
 				defer func() { _ = conn.Close() }()
 				c := &framed{conn: conn, from: bufio.NewReader(conn)}
 				if _, err := io.ReadFull(c.from, make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
@@ -129,6 +134,7 @@ func play(t *testing.T, play func(n int, c *framed)) *rest.Config {
 	})
 	t.Cleanup(func() {
 		_ = listener.Close()
+		end()
 		running.Wait()
 	})
 	return &rest.Config{Host: "https://" + inner.Addr().String(), TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
