@@ -10,10 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/gapless-io/gapless/internal/bootstrap"
+	"github.com/gapless-io/gapless/internal/controllers/expiry"
 	"github.com/gapless-io/gapless/internal/controllers/gc"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/serve"
+	"github.com/gapless-io/gapless/internal/store/failing"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
@@ -26,6 +29,10 @@ const (
 	// NamespaceController deletes the content of namespaces under deletion.
 	NamespaceController = "namespace-controller"
 )
+
+// EventExpiry is what deletes Events that Config.EventTTL no longer keeps, by its name in rules of
+// faults. It is not one of Config.Controllers: upstream it is no controller either, but etcd.
+const EventExpiry = "event-expiry"
 
 // controllerAlias is another name of a controller (kubernetes
 // cmd/kube-controller-manager/names KCMControllerAliases).
@@ -75,23 +82,50 @@ func (c Config) runs(controller string) bool {
 // any case.
 const namespaceQuiet = 500 * time.Millisecond
 
-// newRegistry makes the registry with the controllers that are turned on, and returns the
-// garbage collector; nil if it is turned off.
-func (s *Server) newRegistry(log *revlog.Log, live *kinds.Live) *gc.Collector {
+// background is what a server does by itself, once it serves. A nil member is turned off.
+type background struct {
+	garbage *gc.Collector
+	objects *bootstrap.Controller
+	events  *expiry.Expirer
+}
+
+// newRegistry makes the registry with the controllers that are turned on, and returns those
+// that run beside it.
+func (s *Server) newRegistry(log *revlog.Log, live *kinds.Live) background {
 	cfg := registry.Config{
 		Store: s.store(), Stale: s.values.Stale, Live: live, Logger: s.cfg.Logger,
 		KeepNamespaces: !s.cfg.runs(NamespaceController),
 		NamespaceQuiet: namespaceQuiet,
 	}
-	var garbage *gc.Collector
+	var b background
 	if s.cfg.runs(GarbageCollectorController) {
-		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
-		cfg.Collector = garbage
+		b.garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
+		cfg.Collector = b.garbage
 	}
 	s.admit(&cfg)
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
-	return garbage
+	if s.cfg.EventTTL > 0 {
+		b.events = expiry.New(expiry.Config{
+			Store: cfg.Store, WaitPublished: s.registry.WaitPublished, TTL: s.cfg.EventTTL, Logger: s.cfg.Logger,
+		})
+	}
+	return b
+}
+
+// runBackground runs what there is from when the server serves.
+func (s *Server) runBackground(ctx context.Context, g *errgroup.Group, b background) {
+	if b.objects != nil {
+		s.runWhenReady(ctx, g, b.objects.Run)
+	}
+	if b.garbage != nil {
+		s.runWhenReady(ctx, g, func(ctx context.Context) error {
+			return b.garbage.Run(failing.By(ctx, GarbageCollectorController), s.registry)
+		})
+	}
+	if b.events != nil {
+		s.runWhenReady(ctx, g, func(ctx context.Context) error { return b.events.Run(failing.By(ctx, EventExpiry)) })
+	}
 }
 
 // runWhenReady runs a controller from when the server serves.
@@ -107,9 +141,12 @@ func (s *Server) runWhenReady(ctx context.Context, g *errgroup.Group, run func(c
 }
 
 // collectors are the metrics of a server besides those of HTTP.
-func collectors(garbage *gc.Collector, always ...prometheus.Collector) []prometheus.Collector {
-	if garbage != nil {
-		always = append(always, serve.NewGarbage(garbage))
+func collectors(b background, always ...prometheus.Collector) []prometheus.Collector {
+	if b.garbage != nil {
+		always = append(always, serve.NewGarbage(b.garbage))
+	}
+	if b.events != nil {
+		always = append(always, serve.NewExpiry(b.events))
 	}
 	return slices.Clip(always)
 }

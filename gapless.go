@@ -37,6 +37,8 @@ import (
 const (
 	DefaultListen  = "127.0.0.1:6443"
 	DefaultHistory = 24 * time.Hour
+	// DefaultEventTTL is kube-apiserver's.
+	DefaultEventTTL = time.Hour
 	// DefaultHistoryBytes limits the history on disk, DefaultMemoryHistoryBytes that in
 	// memory (memory mode).
 	DefaultHistoryBytes       = 1 << 30
@@ -47,6 +49,10 @@ const (
 	// Forever means no limit of age or bytes.
 	Forever = -1
 )
+
+// minEventTTL is the smallest Config.EventTTL: kube-apiserver counts whole seconds, and takes less
+// than one for no limit.
+const minEventTTL = time.Second
 
 // Bootstrap says which objects a server creates, besides the first namespaces. Changes
 // and additions of users are kept as in a cluster: see docs/differences.md.
@@ -94,6 +100,10 @@ type Config struct {
 	// their size in the same way; the minimum is MinHistoryBytes.
 	History      time.Duration
 	HistoryBytes int64
+	// EventTTL is how long an Event is kept after its last write; then it is deleted, and watches
+	// see that. 0 means DefaultEventTTL, Forever (or any negative value) that Events are kept. The
+	// minimum is a second. See docs/controllers.md.
+	EventTTL time.Duration
 	// ResourceVersionBase is the resource version before the first write; 0 means
 	// 1 000 000 000. It is only used for an empty data directory.
 	ResourceVersionBase int64
@@ -148,6 +158,10 @@ func (c Config) withDefaults() (Config, error) {
 	var err error
 	if c.History, c.HistoryBytes, err = historyBounds(c.History, c.HistoryBytes, c.Memory); err != nil {
 		return c, err
+	}
+	if c.EventTTL = cmp.Or(c.EventTTL, DefaultEventTTL); c.EventTTL > 0 && c.EventTTL < minEventTTL {
+		return c, fmt.Errorf("event TTL %v (--event-ttl): want at least %v; Forever, as a flag 0, keeps Events",
+			c.EventTTL, minEventTTL)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -181,10 +181,11 @@ func (s *Server) runBelow(ctx context.Context, g *errgroup.Group, log *revlog.Lo
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := kinds.NewLive(builtin.Catalog())
 	s.live = live
-	garbage := s.newRegistry(log, live)
+	own := s.newRegistry(log, live)
 	defer s.webhooks.Close()
 	callers, callersErr := s.callers(ctx)
 	objects, err := s.bootstrapper(live)
+	own.objects = objects
 	audited, auditErr := s.openAudit()
 	if err := errors.Join(callersErr, err, auditErr); err != nil {
 		return errors.Join(err, s.closeListener())
@@ -194,18 +195,11 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	defer stopBelow()
 	g, running := errgroup.WithContext(below)
 	s.runBelow(running, g, log)
-	if objects != nil {
-		s.runWhenReady(running, g, objects.Run)
-	}
-	if garbage != nil {
-		s.runWhenReady(running, g, func(ctx context.Context) error {
-			return garbage.Run(failing.By(ctx, GarbageCollectorController), s.registry)
-		})
-	}
+	s.runBackground(running, g, own)
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
 	measured := append(s.values.Metrics(), serve.NewGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, measured...)}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(own, measured...)}))
 	s.api = api
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.withFaults(web), s.cfg.Limits.bounds(), refusals)

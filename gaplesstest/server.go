@@ -134,7 +134,7 @@ func (s *Server) start(disk *seam.Disk, address string) error {
 			return err
 		}
 	}
-	cfg := gapless.Config{HistoryBytes: gapless.Forever, History: gapless.Forever}
+	cfg := gapless.Config{HistoryBytes: gapless.Forever, History: gapless.Forever, EventTTL: gapless.Forever}
 	for _, change := range s.options.change {
 		change(&cfg)
 	}

@@ -237,7 +237,11 @@ func TestInvalidCommandLinesExitWith2AndAHint(t *testing.T) {
 		"unknown flag":     {[]string{"serve", "--lisen", "x"}, "--lisen"},
 		"bad duration":     {[]string{"serve", "--history", "soon"}, "--history"},
 		"negative history": {[]string{"serve", "--history", "-1s"}, "cannot be negative"},
-		"bad bytes":        {[]string{"serve", "--history-bytes", "many"}, "512Mi"},
+		"negative event TTL": {
+			[]string{"serve", "--event-ttl", "-1h"}, "--event-ttl -1h0m0s: cannot be negative; 0 means forever",
+		},
+		"short event TTL": {[]string{"serve", "--memory", "--event-ttl", "999ms"}, "(--event-ttl): want at least 1s"},
+		"bad bytes":       {[]string{"serve", "--history-bytes", "many"}, "512Mi"},
 		"too few bytes": {
 			[]string{"serve", "--history-bytes", "1k"}, "--history-bytes 1k: want at least 8Mi, or 0 for no limit",
 		},

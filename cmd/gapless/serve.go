@@ -32,6 +32,7 @@ type serveFlags struct {
 	listen        string
 	history       time.Duration
 	historyBytes  string
+	eventTTL      time.Duration
 	base          int64
 	clientKey     string
 	bootstrap     string
@@ -129,6 +130,8 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
 	flags.StringVar(&f.historyBytes, "history-bytes", "",
 		"maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
+	flags.DurationVar(&f.eventTTL, "event-ttl", gapless.DefaultEventTTL,
+		"how long Events are kept after their last write; 0 means forever")
 	flags.Int64Var(&f.base, "resource-version-base", 0, "first resource version of an empty data directory (default 1000000000)")
 	flags.StringVar(&f.clientKey, "client-key-algorithm", "",
 		"algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other "+
@@ -145,7 +148,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		return gapless.Config{}, err
 	}
 	cfg := gapless.Config{
-		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
+		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen,
 		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization,
 		Authentication:           f.callers,
@@ -171,11 +174,11 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	if cfg.Bootstrap, err = parseBootstrap(f.bootstrap); err != nil {
 		return cfg, err
 	}
-	switch {
-	case f.history < 0:
-		return cfg, fmt.Errorf("--history %v: cannot be negative; 0 means forever", f.history)
-	case f.history == 0:
-		cfg.History = gapless.Forever
+	if cfg.History, err = kept("history", f.history); err != nil {
+		return cfg, err
+	}
+	if cfg.EventTTL, err = kept("event-ttl", f.eventTTL); err != nil {
+		return cfg, err
 	}
 	if f.historyBytes != "" {
 		bytes, err := resource.ParseQuantity(f.historyBytes)
@@ -197,6 +200,18 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		return cfg, fmt.Errorf("--resource-version-base %d: cannot be negative", f.base)
 	}
 	return cfg, nil
+}
+
+// kept returns how long a flag says that something is kept, for a gapless.Config: 0 is
+// gapless.Forever there.
+func kept(flag string, d time.Duration) (time.Duration, error) {
+	switch {
+	case d < 0:
+		return 0, fmt.Errorf("--%s %v: cannot be negative; 0 means forever", flag, d)
+	case d == 0:
+		return gapless.Forever, nil
+	}
+	return d, nil
 }
 
 // continueFaults adds the rules of --fault-rules.

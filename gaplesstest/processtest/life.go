@@ -40,7 +40,7 @@ func (s *Server) flags() ([]string, error) {
 	}
 	flags := []string{
 		"serve", "--unsafe-no-fsync", "--stop-at-once", "--bootstrap", "server", "--history", "0", "--history-bytes", "0",
-		"--log-level", "debug",
+		"--event-ttl", "0", "--log-level", "debug",
 	}
 	flags = append(flags, s.options.flags...)
 	flags = append(flags,

@@ -56,7 +56,8 @@ var policy = map[string][]string{
 	"internal/seed":      {"kube", "internal/wire", "internal/kinds"},
 	"internal/baseline":  {"internal/store"},
 	"internal/serve": {
-		"internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers", "internal/apiserver",
+		"internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers",
+		"internal/controllers/expiry", "internal/apiserver",
 	},
 	"internal/seam":            {"kube", "internal/baseline", "internal/store/revlog"},
 	"internal/faulthost":       nil,
@@ -133,6 +134,9 @@ var policy = map[string][]string{
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube", "internal/wire"},
 
+	// It deletes what the store holds, behind the verbs, as etcd does with leases.
+	"internal/controllers/expiry": {"kube", "internal/store"},
+
 	// The layers of the registry: only the verbs see all of them.
 	"internal/registry/caches": {
 		"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache", "internal/registry/stored",
@@ -170,6 +174,8 @@ var inTests = map[string][]string{
 	"e2e":                        {everything},
 	"internal/house":             {everything},
 	"examples":                   {"examples/internal/rigtest"},
+
+	"internal/controllers/expiry": {"internal/store/revlog", "internal/store/failing"},
 }
 
 type listed struct {

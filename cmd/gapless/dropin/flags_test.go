@@ -110,6 +110,15 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 	}
 }
 
+func TestEventsExpireAsTheFlagOfKubeAPIServerSays(t *testing.T) {
+	for _, flag := range []string{"--event-ttl=2h", "--event-ttl=0"} {
+		args, ignored, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+flag)
+		if err != nil || !slices.Contains(args, flag) || len(ignored) > 0 {
+			t.Errorf("%s: %v, %v, %v", flag, args, ignored, err)
+		}
+	}
+}
+
 func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 	const base = "--etcd-servers=http://127.0.0.1:1 "
 	for flag, reason := range map[string]string{

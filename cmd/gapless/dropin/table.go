@@ -8,7 +8,8 @@ func apiserverTable() table {
 	t.add(passed, "", `anonymous-auth? api-audiences
 		audit-log-batch-buffer-size audit-log-compress? audit-log-format audit-log-maxage audit-log-maxbackup audit-log-maxsize
 		audit-log-mode audit-log-path audit-log-truncate-enabled? audit-log-truncate-max-event-size audit-policy-file
-		client-ca-file encryption-provider-config encryption-provider-config-automatic-reload? http2-max-streams-per-connection
+		client-ca-file encryption-provider-config encryption-provider-config-automatic-reload? event-ttl
+		http2-max-streams-per-connection
 		service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-key-file
 		tls-cert-file tls-private-key-file token-auth-file`)
 	t.add(handled, "", `admission-control authorization-mode bind-address cert-dir disable-admission-plugins
@@ -54,7 +55,6 @@ func (t table) storage() {
 		storage-initialization-timeout storage-media-type`)
 	t.add(ignored, "the watch cache is always there and adapts its size",
 		"watch-cache? watch-cache-sizes default-watch-cache-size")
-	t.add(ignored, "events stay until they are deleted", "event-ttl")
 }
 
 // identities are the flags about who is calling, what they may do, and what is recorded.
