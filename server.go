@@ -289,6 +289,7 @@ func (s *Server) apiConfig(live *kinds.Live, log *revlog.Log, p parts) apiserver
 		History:    s.history,
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
+		Backup:     s.backupFunc(log),
 		Audit:      p.audit,
 	}
 	if s.cfg.Faults != nil {

@@ -18,6 +18,9 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
+// compactPath is where an administrator compacts history.
+const compactPath = "/gapless/v1/compact"
+
 func newCompact(io streams) *cobra.Command {
 	var c connection
 	var olderThan time.Duration
@@ -108,19 +111,9 @@ func compact(ctx context.Context, cfg *rest.Config, request map[string]any) (com
 		return out, fmt.Errorf("set up the connection: %w", err)
 	}
 	defer web.CloseIdleConnections()
-	body, err := json.Marshal(request)
+	resp, err := post(ctx, web, strings.TrimSuffix(cfg.Host, "/")+compactPath, request)
 	if err != nil {
 		return out, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cfg.Host, "/")+"/gapless/v1/compact",
-		bytes.NewReader(body))
-	if err != nil {
-		return out, fmt.Errorf("server address: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := web.Do(req)
-	if err != nil {
-		return out, fmt.Errorf("reach the server: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	response, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
@@ -128,7 +121,7 @@ func compact(ctx context.Context, cfg *rest.Config, request map[string]any) (com
 		return out, fmt.Errorf("read the response: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return out, refusal(resp, response)
+		return out, refusal(resp, response, compactPath)
 	}
 	if err := json.Unmarshal(response, &out); err != nil || out.Compacted == "" {
 		return out, fmt.Errorf("%s answered %q, which is not the response of a gapless server", cfg.Host, response)
@@ -136,12 +129,30 @@ func compact(ctx context.Context, cfg *rest.Config, request map[string]any) (com
 	return out, nil
 }
 
-// refusal returns the error that the server sent.
-func refusal(resp *http.Response, body []byte) error {
+// post sends a request with a body in JSON. The caller closes the body of the response.
+func post(ctx context.Context, web *http.Client, url string, request any) (*http.Response, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("server address: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := web.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("reach the server: %w", err)
+	}
+	return resp, nil
+}
+
+// refusal returns the error that the server sent for a path.
+func refusal(resp *http.Response, body []byte, path string) error {
 	var status metav1.Status
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
-		return errors.New("the server has no /gapless/v1/compact: it is not a gapless server")
+		return fmt.Errorf("the server has no %s: it is not a gapless server, or an older one", path)
 	case json.Unmarshal(body, &status) == nil && status.Message != "":
 		return fmt.Errorf("the server refused: %s", status.Message)
 	}

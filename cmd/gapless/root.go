@@ -55,7 +55,8 @@ additional exit codes.`,
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
-	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newDemo(io), newVersion(io))
+	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newBackup(io), newRestore(io),
+		newDemo(io), newVersion(io))
 	root.AddCommand(faults.Program{
 		In: io.in, Out: io.out, Err: io.err,
 		Usage: func(err error) error { return &usageError{err} },

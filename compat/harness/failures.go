@@ -64,7 +64,7 @@ type phase struct {
 	// after runs when the writers are done.
 	after func()
 	// restore runs then too, when every client has what was written: it makes the server forget the
-	// newest of it, and its resourceVersions go back.
+	// newest of it. Its resourceVersions go back, or skip ahead.
 	restore func()
 	// relists means that every client has to list the whole state again.
 	relists bool
@@ -73,7 +73,7 @@ type phase struct {
 }
 
 // UnderFailures runs informers through a scenario while writers work: normal work, cut
-// connections, expired history, restarts, a crash, and a restore from an older copy. After
+// connections, expired history, restarts, a crash, restores from an older copy and from a backup. After
 // each phase every informer must have the server's state, and its handler must have seen every
 // version that was written in that phase, in order, unless the informer had to list again.
 func UnderFailures(t *testing.T, s *Server, p *Proxy, web *http.Client, informers ...*Informer) {
@@ -146,6 +146,11 @@ func phases(t *testing.T, s *Server, p *Proxy) []phase {
 			name: "restored from an older copy", writes: 400,
 			faults:  func(<-chan struct{}) { p.Refuse(); kept = s.Copy(t); p.Accept(t) },
 			restore: func() { p.Refuse(); s.Restore(t, kept); p.Accept(t) },
+		},
+		{
+			name: "restored from a backup", writes: 400,
+			faults:  func(<-chan struct{}) { kept = s.Backup(t) },
+			restore: func() { p.Refuse(); s.RestoreBackup(t, kept); p.Accept(t) },
 		},
 		{name: "no failure again", writes: 100, faults: func(<-chan struct{}) {}},
 	}

@@ -101,6 +101,27 @@ func (s *Server) Run(t testing.TB, args ...string) string {
 	return string(out)
 }
 
+// Backup makes a backup of the server while it serves, and returns the file.
+func (s *Server) Backup(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "backup")
+	s.Run(t, "backup", file)
+	return file
+}
+
+// RestoreBackup starts the server again on what a backup had. It keeps its certificates.
+func (s *Server) RestoreBackup(t testing.TB, file string) {
+	t.Helper()
+	s.Stop(t)
+	former := filepath.Join(t.TempDir(), "former")
+	if err := os.Rename(s.data(), former); err != nil {
+		t.Fatalf("move the data directory away: %v", err)
+	}
+	s.Run(t, "restore", file, s.data())
+	replace(t, filepath.Join(s.data(), "pki"), filepath.Join(former, "pki"))
+	s.start(t)
+}
+
 // patience is how long a test waits for what another process or goroutine does.
 const patience = 90 * time.Second
 

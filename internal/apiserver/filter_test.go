@@ -85,6 +85,7 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 		cfg.Compact = func(context.Context, apiserver.Compaction) (apiserver.Compacted, error) {
 			return apiserver.Compacted{}, errors.New("was called")
 		}
+		cfg.Backup = func(context.Context, apiserver.Backup, io.Writer) error { return errors.New("was called") }
 	})
 	dir := t.TempDir()
 	other, err := auth.Open(dir, auth.Options{})
@@ -99,7 +100,7 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 	stranger := d.client(2)
 	for _, path := range []string{
 		"/", "/api", "/apis", "/api/v1", configMaps, configMaps + "/a", configMaps + "?watch=1", "/metrics", "/openapi/v3",
-		"/gapless/v1/compact", "/nope", "/version/x", "/livez/..", "/api/v1/nopes", "/livezz",
+		"/gapless/v1/compact", "/gapless/v1/backup", "/nope", "/version/x", "/livez/..", "/api/v1/nopes", "/livezz",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
 			for _, header := range []string{"", "Authorization: Bearer abc", "Authorization: Basic YTpi"} {
@@ -340,5 +341,57 @@ func TestOnlyAdministratorsMayCompact(t *testing.T) {
 	}
 	if a := openServer(t, nil).do("POST", path, `{"upTo":"1"}`); a.StatusCode < 400 {
 		t.Errorf("without compaction: %d", a.StatusCode)
+	}
+}
+
+func TestOnlyAdministratorsMayBackUp(t *testing.T) {
+	var asked *apiserver.Backup
+	fails := errors.New("no room")
+	d := openServer(t, func(cfg *apiserver.Config) {
+		cfg.Backup = func(_ context.Context, b apiserver.Backup, to io.Writer) error {
+			if asked = &b; b.History {
+				return wire.BadRequest("unlucky")
+			}
+			if _, err := io.WriteString(to, "the objects"); err != nil {
+				return err
+			}
+			return fails
+		}
+	})
+	const path = "/gapless/v1/backup"
+	for _, c := range []struct {
+		method, query, body, want string
+		asks                      bool
+	}{
+		{"POST", "", `{"history":true}`, "400 unlucky", true},
+		{"POST", "", ``, "400 the body must be ", false},
+		{"POST", "", `{"force":true}`, "400 the body must be ", false},
+		{"POST", "", `{}{}`, "400 the body must be ", false},
+		{"POST", "?history=true", `{}`, "400 a backup has no parameters", false},
+		{"GET", "", ``, "405 ", false},
+	} {
+		asked = nil
+		a := d.do(c.method, path+c.query, c.body)
+		text := fmt.Sprintf("%d %v", a.StatusCode, tree(t, a.body)["message"])
+		if !strings.HasPrefix(text, c.want) || (asked != nil) != c.asks {
+			t.Errorf("%s %s: %s, want %s; asked %v", c.method, c.body, text, c.want, asked)
+		}
+	}
+	// One that fails is cut off, so that it does not look complete.
+	for _, client := range []*http.Client{d.h1, d.h2} {
+		resp, err := client.Do(d.request("POST", path, `{}`))
+		if err != nil {
+			continue // nothing has left the server
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err == nil {
+			t.Errorf("%s: %q looks complete", resp.Proto, body)
+		}
+	}
+	if a := d.by(d.client(2), "POST", path, "{}"); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without credentials: %d", a.StatusCode)
+	}
+	if a := openServer(t, nil).do("POST", path, `{}`); a.StatusCode < 400 {
+		t.Errorf("without backups: %d", a.StatusCode)
 	}
 }

@@ -78,6 +78,9 @@ func (s *Server) serveLimited(w *recorder, r *http.Request, q resolved, user str
 	if timeout <= 0 || timeout > defaultDeadline {
 		timeout = defaultDeadline
 	}
+	if r.URL.Path == backupPath {
+		timeout = backupDeadline
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	// A client that neither sends its body nor reads its answer must not stay indefinitely. The

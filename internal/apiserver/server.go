@@ -24,6 +24,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -89,6 +90,8 @@ type Config struct {
 	Version version.Info
 	// Compact removes history, for an administrator; nil answers 404.
 	Compact func(ctx context.Context, c Compaction) (Compacted, error)
+	// Backup writes a backup, for an administrator; nil answers 404.
+	Backup func(ctx context.Context, b Backup, to io.Writer) error
 	// History tells clients that ask whether the data was replaced; nil: the server does
 	// not answer them.
 	History History

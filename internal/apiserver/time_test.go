@@ -109,10 +109,14 @@ func wind(t *testing.T, s *script) *clockwork {
 
 func windUp(t *testing.T, behind *reader) *clockwork {
 	t.Helper()
+	return windConfig(t, apiserver.Config{Reader: behind})
+}
+
+func windConfig(t *testing.T, cfg apiserver.Config) *clockwork {
+	t.Helper()
 	c := &clockwork{t: t, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, began: time.Now()}
-	c.api = apiserver.New(t.Context(), apiserver.Config{
-		Reader: behind, Live: kinds.NewLive(builtin.Catalog()),
-	})
+	cfg.Live = kinds.NewLive(builtin.Catalog())
+	c.api = apiserver.New(t.Context(), cfg)
 	admin := &x509.Certificate{Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}}
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{admin}}}

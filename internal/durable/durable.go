@@ -13,27 +13,61 @@ import (
 	"slices"
 )
 
-// WriteFile replaces the file at path with body, readable by its owner only. What
-// it writes first has an unpredictable name and is created exclusively, so that
-// no other writer of the directory can redirect it; a link at path itself is
-// replaced and not followed. On an error the former file is as it was.
+// WriteFile replaces the file at path with body, readable by its owner only. On an error the former
+// file is as it was.
 func WriteFile(path string, body []byte) error {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // 0600
+	f, err := Create(path)
 	if err != nil {
 		return err
 	}
-	_, err = tmp.Write(body)
-	if err == nil {
-		err = tmp.Sync()
+	if _, err := f.Write(body); err != nil {
+		return errors.Join(err, f.Abort())
 	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
+	return f.Commit()
+}
+
+// File is a file that replaces another one when it is complete: by Commit. Abort removes it. One of
+// them is called.
+type File struct {
+	path string
+	tmp  *os.File
+}
+
+// Create begins a file for path, readable by its owner only. What it writes first has an
+// unpredictable name and is created exclusively, so that no other writer of the directory can
+// redirect it; a link at path itself is replaced and not followed.
+func Create(path string) (*File, error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
+	if err != nil {
+		return nil, err
+	}
+	return &File{path: path, tmp: tmp}, nil
+}
+
+// Write implements io.Writer.
+func (f *File) Write(p []byte) (int, error) { return f.tmp.Write(p) }
+
+// Commit puts the file in its place. On an error it is removed, and the former file is as it was.
+func (f *File) Commit() error {
+	err := errors.Join(f.tmp.Sync(), f.tmp.Close())
+	if err == nil {
+		err = os.Rename(f.tmp.Name(), f.path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
+		return errors.Join(err, os.Remove(f.tmp.Name()))
 	}
-	return SyncDir(dir)
+	return SyncDir(filepath.Dir(f.path))
+}
+
+// Abort removes the file. The former one is as it was.
+func (f *File) Abort() error { return errors.Join(f.tmp.Close(), os.Remove(f.tmp.Name())) }
+
+// Rename gives a file or a directory another name in its directory.
+func Rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(to))
 }
 
 // MkdirAll makes the directory dir and those above it that are missing, for their

@@ -54,6 +54,7 @@ var policy = map[string][]string{
 	},
 	"internal/bootstrap": {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
 	"internal/seed":      {"kube", "internal/wire", "internal/kinds"},
+	"internal/backup":    {"internal/store", "internal/store/revlog", "internal/durable"},
 	"internal/baseline":  {"internal/store"},
 	"internal/serve": {
 		"internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers",

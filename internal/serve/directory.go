@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gapless-io/gapless/internal/durable"
+	"github.com/gapless-io/gapless/internal/store/revlog/build"
 )
 
 // MirrorDir is the directory of the history in the data directory of a relay.
@@ -35,6 +36,9 @@ func CheckServerDir(dir string) error {
 	switch {
 	case slices.Contains(names, MirrorDir):
 		return fmt.Errorf("%s is the data directory of a relay; use another one", dir)
+	case slices.Contains(names, build.Unfinished):
+		return fmt.Errorf("%s has only a part of a backup, whose restore did not finish: run gapless restore again, "+
+			"or remove %s", dir, filepath.Join(dir, build.Unfinished))
 	case len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki"):
 		return nil
 	}

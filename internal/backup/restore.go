@@ -1,0 +1,277 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/durable"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog/build"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk"
+)
+
+const (
+	// A restore skips bump resourceVersions by default: as many as the documentation of
+	// etcdutl snapshot restore --bump-revision recommends. For each second since the backup it skips
+	// bumpPerSecond more, which is more than a server writes: a second restore of the same file, after
+	// clients have worked with the first one, begins above all that the first one has given out, too.
+	bump          = 1_000_000_000
+	bumpPerSecond = 100_000
+
+	logName      = "log"
+	lostAndFound = "lost+found" // of a file system that is mounted here
+)
+
+// ErrNotEmpty says that the directory of a restore has files.
+var ErrNotEmpty = errors.New("the directory is not empty: restore into an empty one, or one that does not exist")
+
+// RestoreOptions are those of Restore.
+type RestoreOptions struct {
+	// Dir is the data directory to make.
+	Dir string
+	// Bump is how many resourceVersions after that of the backup are skipped; 0: by default.
+	Bump int64
+	// At says which state is restored. A backup with history has earlier ones than its own.
+	At Moment
+	// Progress is called with the bytes and records that were read so far, now and then; nil is allowed.
+	Progress func(h Header, bytes, records int64)
+	// FS replaces the file system of the log's directory, and RunBytes how much is sorted in memory,
+	// for tests.
+	FS       func(dir string) (disk.FS, error)
+	RunBytes int
+	// Now replaces the clock, for tests.
+	Now func() time.Time
+}
+
+// Restored is the result of Restore.
+type Restored struct {
+	Header  Header
+	Summary Summary
+	Sum     []byte // the checksum of the file
+	Objects int64  // that were restored
+	At      int64  // the resourceVersion of which the state was restored
+	// Revision is the resourceVersion of the new server before its first write. It has compacted the
+	// history up to there.
+	Revision int64
+}
+
+// Verify reads a whole file. Errors are those of Reader.
+func Verify(ctx context.Context, from io.Reader, progress func(h Header, bytes, records int64)) (Restored, error) {
+	r, err := NewReader(from)
+	if err != nil {
+		return Restored{}, err
+	}
+	err = each(ctx, r, progress, func(Record) error { return nil })
+	return result(r), err
+}
+
+// Restore makes a data directory of a file. The directory must be empty, or must not exist. Before
+// the whole file was checked there is no data directory, but one that a server refuses; after an
+// error or the end of the process, what was made can be restored into again. Errors: those of
+// Reader, ErrNotEmpty, *store.LockedError during another restore, those of the file system.
+func Restore(ctx context.Context, from io.Reader, o RestoreOptions) (_ Restored, err error) {
+	if err := checkEmpty(o.Dir); err != nil {
+		return Restored{}, err
+	}
+	r, err := NewReader(from)
+	if err != nil {
+		return Restored{}, err
+	}
+	at, err := o.At.in(r.Header())
+	if err != nil {
+		return Restored{}, err
+	}
+	end := build.End{From: r.Header().Revision, To: o.end(r.Header()), Time: r.Header().Made}
+	made, err := durable.Missing(o.Dir)
+	if err != nil {
+		return Restored{}, err
+	}
+	place := filepath.Join(o.Dir, build.Unfinished)
+	done, err := o.fill(ctx, r, place, at, end)
+	if err == nil {
+		err = durable.Rename(place, filepath.Join(o.Dir, logName))
+	}
+	if err != nil {
+		if _, locked := errors.AsType[*store.LockedError](err); !locked {
+			err = errors.Join(err, os.RemoveAll(place))
+			for _, dir := range made {
+				_ = os.Remove(dir) // somebody else has put something into it
+			}
+		}
+		return Restored{}, err
+	}
+	return done, nil
+}
+
+// fill writes the log.
+func (o RestoreOptions) fill(ctx context.Context, r *Reader, place string, at Moment, end build.End) (_ Restored, err error) {
+	files, err := o.open(place)
+	if err != nil {
+		return Restored{}, err
+	}
+	defer func() { err = errors.Join(err, files.Dir().Close()) }()
+	held, err := files.Dir().Lock()
+	if err != nil {
+		return Restored{}, err
+	}
+	defer func() { err = errors.Join(err, held.Close()) }()
+	if err := empty(files); err != nil {
+		return Restored{}, err
+	}
+	log := build.New(files, o.RunBytes)
+	var objects, last int64
+	err = each(ctx, r, o.Progress, func(record Record) error {
+		began, ended := at.reached(record.Revision,
+			record.Millis), record.Until != 0 && at.reached(record.Until, record.UntilMillis)
+		switch {
+		case ended:
+			last = max(last, record.Until)
+			return nil
+		case !began:
+			return nil
+		}
+		last = max(last, record.Revision)
+		objects++
+		return log.Put(store.Record{
+			Key: record.Key, Value: record.Value, ModRevision: record.Revision, CreateRevision: record.Create,
+			Time: time.UnixMilli(record.Millis),
+		})
+	})
+	done := result(r)
+	if err == nil && objects == 0 && done.Summary.Objects+done.Summary.Versions > 0 {
+		err = errors.New("the backup has no objects at that time: its history begins later")
+	}
+	if err == nil {
+		err = log.Finish(end)
+	}
+	done.Objects, done.At, done.Revision = objects, at.Revision, end.To
+	if !at.Time.IsZero() {
+		done.At = last
+	}
+	return done, err
+}
+
+// open opens the directory of the log.
+func (o RestoreOptions) open(place string) (disk.FS, error) {
+	if o.FS != nil {
+		return o.FS(place)
+	}
+	return disk.NewOS(place)
+}
+
+// empty removes what a restore left that was killed.
+func empty(files disk.FS) error {
+	names, err := files.Dir().Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == disk.LockName {
+			continue
+		}
+		if err := files.Remove(name); err != nil {
+			return fmt.Errorf("remove what an earlier restore left: %w", err)
+		}
+	}
+	return nil
+}
+
+// end returns the revision after which a log of a backup continues.
+func (o RestoreOptions) end(h Header) int64 {
+	if o.Bump > 0 {
+		return h.Revision + o.Bump
+	}
+	now := time.Now()
+	if o.Now != nil {
+		now = o.Now()
+	}
+	return h.Revision + bump + bumpPerSecond*int64(max(now.Sub(h.Made), 0)/time.Second)
+}
+
+// each calls use for every record of a file. The file is whole if it returns nil.
+func each(ctx context.Context, r *Reader, progress func(h Header, bytes, records int64), use func(Record) error) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		records, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, record := range records {
+			if err := use(record); err != nil {
+				return err
+			}
+		}
+		if progress != nil {
+			bytes, records := r.Offset()
+			progress(r.Header(), bytes, records)
+		}
+	}
+}
+
+// Moment is a state of a store: that at a revision, or at a time. The zero value is the state at the
+// revision of a backup.
+type Moment struct {
+	Revision int64
+	Time     time.Time
+}
+
+// in returns the moment, if a backup has it.
+func (m Moment) in(h Header) (Moment, error) {
+	switch {
+	case m == Moment{}:
+		return Moment{Revision: h.Revision}, nil
+	case !h.History && m.Revision != h.Revision:
+		return m, fmt.Errorf("the backup has no history: it has the state at resourceVersion %d only", h.Revision)
+	case m.Revision > h.Revision || m.Time.IsZero() && m.Revision < h.Since:
+		return m, fmt.Errorf("the backup has no state at resourceVersion %d: it has those from %d to %d",
+			m.Revision, h.Since, h.Revision)
+	case !m.Time.IsZero() && m.Time.Before(h.SinceTime):
+		return m, fmt.Errorf("the backup has no state at %s: its history begins at %s",
+			m.Time.Format(time.RFC3339), h.SinceTime.Format(time.RFC3339))
+	}
+	return m, nil
+}
+
+// reached reports whether a write was made at the moment or before.
+func (m Moment) reached(revision, millis int64) bool {
+	if m.Time.IsZero() {
+		return revision <= m.Revision
+	}
+	return millis <= m.Time.UnixMilli()
+}
+
+// result returns what a reader has read.
+func result(r *Reader) Restored {
+	done := Restored{Header: r.Header(), At: r.Header().Revision}
+	done.Summary, done.Sum = r.Summary()
+	done.Objects = done.Summary.Objects
+	return done
+}
+
+// checkEmpty returns ErrNotEmpty for a directory that has more than what a restore left that was killed.
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() != build.Unfinished && e.Name() != lostAndFound {
+			return fmt.Errorf("%s contains %s: %w", dir, e.Name(), ErrNotEmpty)
+		}
+	}
+	return nil
+}
