@@ -39,7 +39,8 @@ const (
 	// a client requested), Repair (of a damaged log), EncryptionKey (older history is encrypted
 	// with a key that is no longer configured), Definition (older history
 	// belongs to an earlier definition of the resource), Replaced (the server's data was
-	// replaced: see ReasonReplaced), or Unknown.
+	// replaced: see ReasonReplaced), Unseen (the server that answers was away: see ReasonUnseen),
+	// or Unknown.
 	CauseRemovedBy metav1.CauseType = "RemovedBy"
 	// CauseRemovedAt is the time of the removal, as RFC 3339 in UTC.
 	CauseRemovedAt metav1.CauseType = "RemovedAt"
@@ -49,6 +50,11 @@ const (
 // server's data was replaced, or restored from a copy that did not have it. Equal UIDs and
 // resource versions do not mean equal objects across it.
 const ReasonReplaced = "replaced"
+
+// ReasonUnseen is the ExpiredError.Reason of a resource version that the server that answers has
+// not seen: it was away for longer than the storage keeps history, and knows what was before and
+// what came of it. Another server may have it.
+const ReasonUnseen = "unseen"
 
 // removers has the words of ExpiredError.Reason and of CauseRemovedBy side by side.
 func removers() [][2]string {
@@ -61,6 +67,7 @@ func removers() [][2]string {
 		{"key", "EncryptionKey"},
 		{ReasonDefinition, "Definition"},
 		{ReasonReplaced, "Replaced"},
+		{ReasonUnseen, "Unseen"},
 	}
 }
 
@@ -140,6 +147,8 @@ func (e *ExpiredError) Why() string {
 		text.WriteString("; what came before was removed on request")
 	case ReasonReplaced:
 		text.WriteString("; the server's data was replaced, or restored from a copy that did not have this one")
+	case ReasonUnseen:
+		text.WriteString("; the server was away from its storage meanwhile, and has not seen what happened before it")
 	case "repair":
 		text.WriteString("; what came before was damaged, or left out when the storage was repaired")
 	case "key":

@@ -112,9 +112,6 @@ func (c *Collection) Wait(ctx context.Context, rv kube.ResourceVersion) error {
 	}
 }
 
-// ReasonUnseen is the reason in a kube.ExpiredError for a resourceVersion inside a hole.
-const ReasonUnseen = "unseen"
-
 // Position returns the position at which the state is that of the other server at rv. Errors:
 // *kube.ExpiredError of the given kind if there is none, because rv is in a hole, older than what
 // is recorded, or of a former history; *kube.TooLargeResourceVersionError if rv is ahead.
@@ -129,7 +126,7 @@ func (c *Collection) Position(rv kube.ResourceVersion, kind kube.ExpiredKind) (i
 		return 0, &kube.TooLargeResourceVersionError{Requested: rv, Current: p.through}
 	}
 	if h, in := p.hole(rv); in {
-		reason := ReasonUnseen
+		reason := kube.ReasonUnseen
 		if h.from == 0 && c.before > 0 {
 			reason = kube.ReasonReplaced
 		}

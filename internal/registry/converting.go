@@ -91,12 +91,21 @@ func (w *converting) pass(done converted) {
 		return
 	}
 	if w.at != 0 {
-		w.at = w.events[done.n-1].ResourceVersion
+		w.at = max(w.at, w.stored.cursor.Resumable(w.complete(done.n)))
 	}
 	w.events = w.events[done.n:]
 	if w.entries != nil {
 		w.entries = w.entries[done.n:]
 	}
+}
+
+// complete returns the resourceVersion up to which the first n events are all that there are.
+func (w *converting) complete(n int) kube.ResourceVersion {
+	rv := w.events[n-1].ResourceVersion
+	if n < len(w.events) && w.events[n].ResourceVersion == rv {
+		return rv - 1 // others of it follow
+	}
+	return rv
 }
 
 // begin converts the events in a goroutine of the watch, which ends with the conversion or

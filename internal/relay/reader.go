@@ -8,7 +8,6 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -255,7 +254,7 @@ func (r reader) open(ctx context.Context, v visit, t kinds.Target, o wire.ListOp
 		err = c.lost(ctx, h, ahead)
 	}
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is && plan.Start == wire.WatchAfter {
-		if expired.Reason == mirror.ReasonUnseen {
+		if expired.Reason == kube.ReasonUnseen {
 			return nil, &apiserver.FallbackError{Why: "the mirror has not seen the changes from there on"}
 		}
 		r.relay.metrics.expire(c, err)

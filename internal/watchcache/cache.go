@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,7 +72,9 @@ type Cache struct {
 type state struct {
 	tree *tree
 	log  window
-	last kube.ResourceVersion // of the newest entry, or of Load
+	last kube.ResourceVersion // of the newest entry, or of Load; the end of a hole
+	// holes are all that are known, in the order in which they became known.
+	holes []Hole
 	// ended is where the resource has ended, 0 as long as it has not.
 	ended kube.ResourceVersion
 }
@@ -108,7 +111,9 @@ func (c *Cache) Load(objects []*wire.Object, rv kube.ResourceVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tree = loaded
-	c.state.Store(&state{tree: c.tree.Copy(), last: rv, log: window{gone: rv}})
+	was := c.state.Load()
+	rv = max(rv, was.last) // within a hole the last entry has an older one
+	c.state.Store(&state{tree: c.tree.Copy(), last: rv, log: window{gone: rv}, holes: was.holes})
 	c.waiting.wakeAll()
 }
 
@@ -123,37 +128,50 @@ func treeOf(objects []*wire.Object) *tree {
 // Append makes the entries the newest state, at once, and then wakes the cursors that
 // they match.
 // They must be in order and newer than all before: anything else would be a gap
-// or a repetition for some reader, and panics. The cache owns them from now on
+// or a repetition for some reader, and panics. Some may have the same RV: all that have it
+// come in one call. The cache owns them from now on
 // and sets their Previous. The caller publishes their revision on the Clock only
 // after all caches have them.
 func (c *Cache) Append(entries ...*Entry) {
-	if len(entries) == 0 {
-		return
+	if len(entries) > 0 {
+		c.append(Hole{}, entries)
 	}
-	was, is := c.append(entries)
+}
+
+// append is Append, and AppendHole if there is a hole.
+func (c *Cache) append(h Hole, entries []*Entry) {
+	was, is := c.swap(h, entries)
 	if is.log.gone != was.log.gone {
 		c.exact.compact(is.log.gone)
 	}
 }
 
-func (c *Cache) append(entries []*Entry) (was, is *state) {
+func (c *Cache) swap(h Hole, entries []*Entry) (was, is *state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was = c.state.Load()
-	next := state{log: was.log, last: was.last, ended: was.ended}
+	next := *was
 	for _, e := range entries {
-		if e.RV <= next.last {
+		if e.RV <= was.last || e.RV < next.last {
 			panic(fmt.Sprintf("watchcache: entry %d appended after %d", e.RV, next.last))
 		}
 		c.applyLocked(e)
 		next.log = next.log.append(e, c.bounds)
 		next.last = e.RV
 	}
+	if h != (Hole{}) {
+		next.last = max(next.last, h.To) // the state has everything up to there
+		next.holes = append(slices.Clip(next.holes), h)
+	}
 	next.log = next.log.trim(c.bounds)
 	next.tree = c.tree.Copy()
 	checkState(&next)
 	c.state.Store(&next)
-	c.waiting.notify()
+	if h != (Hole{}) {
+		c.waiting.wakeAll() // some may wait inside
+	} else {
+		c.waiting.notify()
+	}
 	return was, &next
 }
 
@@ -176,8 +194,9 @@ func (c *Cache) applyLocked(e *Entry) {
 // which returns ExpiredError; other readers are not affected.
 func (c *Cache) Forget(upTo kube.ResourceVersion) {
 	c.mu.Lock()
-	was := c.state.Load()
-	c.state.Store(&state{tree: was.tree, last: was.last, log: was.log.compact(upTo), ended: was.ended})
+	next := *c.state.Load()
+	next.log = next.log.compact(upTo)
+	c.state.Store(&next)
 	c.mu.Unlock()
 	c.exact.compact(upTo)
 }

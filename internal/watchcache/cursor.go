@@ -51,7 +51,7 @@ var _ wire.Watch = (*Cursor)(nil)
 // read, even if memory has them, so that an expired rv fails here. Errors:
 // *kube.ExpiredError, ctx's cause, and errors of History.
 func (c *Cache) CursorAfter(ctx context.Context, rv kube.ResourceVersion, sel Selection) (*Cursor, error) {
-	if err := c.history.Check(ctx, rv, kube.ExpiredWatch); err != nil {
+	if err := c.check(ctx, rv, kube.ExpiredWatch); err != nil {
 		return nil, err
 	}
 	c.cursors.Add(1)
@@ -66,11 +66,11 @@ func (c *Cache) CursorAfter(ctx context.Context, rv kube.ResourceVersion, sel Se
 func (k *Cursor) Until(ended func() bool) { k.until = ended }
 
 // Next blocks until there are events and returns them in order, at most 256 or
-// 1 MiB of objects. The slice belongs to the caller until the next call, the
-// objects of the events are shared. Errors: *kube.ExpiredError after all earlier
-// events were returned, errors of History, ErrClosed, io.EOF after Cache.End or Until:
-// after these there are no more events. After ctx's cause the cursor can still be
-// used.
+// 1 MiB of objects, except that those of one resourceVersion come together. The slice
+// belongs to the caller until the next call, the objects of the events are shared. Errors:
+// *kube.ExpiredError after all earlier events were returned, or because the cursor began where
+// a hole turned out to be; errors of History; ErrClosed; io.EOF after Cache.End or Until: after
+// these there are no more events. After ctx's cause the cursor can still be used.
 func (k *Cursor) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	k.reset()
 	for {
@@ -84,6 +84,9 @@ func (k *Cursor) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 			return nil, k.failed
 		}
 		st, rv := k.cache.view()
+		if h := st.hole(k.start); h != nil {
+			return nil, k.fail(h.expired(k.start, kube.ExpiredWatch)) // it became known after CursorAfter
+		}
 		caughtUp := k.pos >= st.log.gone
 		if caughtUp {
 			k.readMemory(st, rv)
@@ -155,7 +158,7 @@ func (k *Cursor) readMemory(st *state, rv kube.ResourceVersion) {
 
 // readHistory considers the next entries up to upTo from History.
 func (k *Cursor) readHistory(ctx context.Context, upTo kube.ResourceVersion) error {
-	entries, through, err := k.cache.read(ctx, Range{After: k.pos, UpTo: upTo, Selection: &k.sel})
+	entries, through, err := k.cache.read(ctx, Range{After: k.pos, Since: k.start, UpTo: upTo, Selection: &k.sel})
 	for _, e := range entries {
 		if !k.consider(e) {
 			return nil // an error will come again when this was read
@@ -175,19 +178,20 @@ func (k *Cursor) readHistory(ctx context.Context, upTo kube.ResourceVersion) err
 }
 
 // consider puts e into the batch if the selection matches it. It returns false,
-// and leaves the position before e, when the batch has no room for it.
+// and leaves the position before e, when the batch has no room for it. There is always room
+// for another entry of the same RV: the position cannot be between them.
 func (k *Cursor) consider(e *Entry) bool {
 	t := k.sel.transition(e)
 	if t == 0 {
 		k.pos = e.RV
 		return true
 	}
-	if len(k.batch) == maxBatchEvents {
+	if len(k.batch) >= maxBatchEvents && e.RV != k.pos {
 		return false
 	}
 	event := e.event(t, &k.sel)
 	size := event.Object.Size()
-	if len(k.batch) > 0 && k.batchBytes+size > maxBatchBytes {
+	if len(k.batch) > 0 && k.batchBytes+size > maxBatchBytes && e.RV != k.pos {
 		return false
 	}
 	checkEvent(event, e, &k.sel, k.pos)
@@ -203,8 +207,15 @@ func (k *Cursor) consider(e *Entry) bool {
 	return true
 }
 
-// grow moves the batch into memory that has room for all that a batch can have.
+// grow moves the batch into memory that has room for all that a batch can have, except one with
+// more entries of one RV.
 func (k *Cursor) grow() {
+	if k.roomy != nil {
+		larger := append(make([]wire.WatchEvent, 0, 2*len(k.batch)), k.batch...)
+		clear(k.batch) // the cache's memory pins no objects
+		k.batch = larger
+		return
+	}
 	k.roomy = k.cache.batches.Get().(*[]wire.WatchEvent) //nolint:forcetypeassert // the pool holds nothing else
 	k.batch = append(*k.roomy, k.batch...)
 }
@@ -218,24 +229,35 @@ func (k *Cursor) fail(err error) error {
 
 // Position returns the resourceVersion up to which everything was considered and
 // returned: a bookmark with it is correct, and a watcher that resumes from it misses
-// nothing. It never decreases. It advances in memory over entries outside of the
+// nothing. It never decreases, and stays at the beginning of a hole while the difference
+// is being returned. It advances in memory over entries outside of the
 // selection, up to the first one inside; it does not read History, so a cursor
 // behind the window does not advance until Next.
 func (k *Cursor) Position() kube.ResourceVersion {
 	st, rv := k.cache.view()
-	if k.pos < st.log.gone {
-		return k.pos
+	if st.hole(k.start) != nil {
+		return k.start // Next fails
 	}
-	was := k.pos
+	if k.pos >= st.log.gone {
+		was := k.pos
+		k.pass(st, rv)
+		checkPosition(positions{start: k.start, before: was, now: k.pos, state: rv})
+	}
+	if h := st.hole(k.pos); h != nil {
+		return h.From
+	}
+	return k.pos
+}
+
+// pass advances over the entries of st that the selection does not match.
+func (k *Cursor) pass(st *state, rv kube.ResourceVersion) {
 	for e := range st.log.after(k.pos) {
 		if k.sel.transition(e) != 0 {
-			return k.pos
+			k.advance(e.RV - 1)
+			return
 		}
-		k.pos = e.RV
 	}
 	k.advance(rv)
-	checkPosition(positions{start: k.start, before: was, now: k.pos, state: rv})
-	return k.pos
 }
 
 // Close releases the cursor. It does not end a Next in progress: cancel its

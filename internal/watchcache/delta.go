@@ -37,7 +37,7 @@ var ErrDeltaTooLarge = errors.New("too much has changed for a delta")
 // reads. Errors: ErrDeltaTooLarge, *kube.ExpiredError when history does not go back
 // to rv, ctx's cause, and errors of History.
 func (c *Cache) Since(ctx context.Context, rv kube.ResourceVersion, s *Snapshot, sel Selection) ([]wire.WatchEvent, error) {
-	if err := c.history.Check(ctx, rv, kube.ExpiredWatch); err != nil {
+	if err := c.check(ctx, rv, kube.ExpiredWatch); err != nil {
 		return nil, err
 	}
 	d := &delta{sel: sel, to: s, keys: map[string]*changed{}, entries: max(maxDeltaEntries, deltaEntriesPerObject*s.Len())}
@@ -55,7 +55,7 @@ func (c *Cache) Since(ctx context.Context, rv kube.ResourceVersion, s *Snapshot,
 			}
 			break
 		}
-		entries, through, err := c.read(ctx, Range{After: pos, UpTo: min(st.log.gone, s.rv), Selection: &sel})
+		entries, through, err := c.read(ctx, Range{After: pos, Since: rv, UpTo: min(st.log.gone, s.rv), Selection: &sel})
 		if err != nil {
 			return nil, err
 		}
@@ -137,6 +137,11 @@ func (d *delta) events() ([]wire.WatchEvent, error) {
 			events = append(events, k.left.event(kube.Deleted, &Selection{}))
 		}
 	}
-	slices.SortFunc(events, func(a, b wire.WatchEvent) int { return cmp.Compare(a.ResourceVersion, b.ResourceVersion) })
+	slices.SortFunc(events, func(a, b wire.WatchEvent) int {
+		if order := cmp.Compare(a.ResourceVersion, b.ResourceVersion); order != 0 {
+			return order
+		}
+		return cmp.Compare(a.Object.Key().String(), b.Object.Key().String())
+	})
 	return events, nil
 }

@@ -72,7 +72,14 @@ func TestModelDeltaTurnsOneStateIntoTheOther(t *testing.T) {
 		var snapshots []*watchcache.Snapshot
 		for range 150 {
 			rv += 1 + kube.ResourceVersion(r.IntN(3))
-			cache.Append(o.incarnate(t, r, rv).entry())
+			for range 1 + r.IntN(4)*r.IntN(2) {
+				o.incarnate(t, r, rv)
+			}
+			var entries []*watchcache.Entry
+			for _, c := range o.share(rv) {
+				entries = append(entries, c.entry())
+			}
+			cache.Append(entries...)
 			clock.Publish(rv + kube.ResourceVersion(r.IntN(2)))
 			rv = clock.Published()
 			switch r.IntN(12) {
@@ -176,7 +183,7 @@ func (d deltaCase) shown() map[string]bool {
 	for _, c := range d.oracle.changes[d.oracle.after(d.from):] {
 		was, is := c.previous != nil && d.sel.Matches(c.previous), c.object != nil && d.sel.Matches(c.object)
 		if was && !is && c.rv <= d.to.RV() {
-			shown[string(c.previous.WithResourceVersion(c.rv).JSON())] = true
+			shown[string(c.previous.WithResourceVersion(c.shown()).JSON())] = true
 		}
 	}
 	return shown

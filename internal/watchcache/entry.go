@@ -13,7 +13,7 @@ type Entry struct {
 	// RV is the position of the change: what cursors and snapshots are at.
 	RV kube.ResourceVersion
 	// Object is the object after the change, stamped with RV; for a deletion its
-	// last content, stamped with RV as well. In a mirror (Config.Mirror) it has the
+	// last content, stamped with RV as well (but see NewSharedDeletion). In a mirror (Config.Mirror) it has the
 	// resourceVersion that the other server gave it, which is what readers see.
 	Object *wire.Object
 	// Replaces says that there was an object before: it is not a creation.
@@ -23,6 +23,9 @@ type Entry struct {
 	// need not read it for selections that do not look into objects.
 	Previous *wire.Object
 	Deleted  bool
+	// Hole says that the change is part of the difference over a hole. History sets it; for what is
+	// appended AppendHole says it.
+	Hole *Hole
 
 	// Other forms of Object, for some watchers, are made on first use and then
 	// shared by all.
@@ -51,6 +54,15 @@ func NewEntry(rv kube.ResourceVersion, object, previous *wire.Object) *Entry {
 // content is previous.
 func NewDeletion(rv kube.ResourceVersion, previous *wire.Object) *Entry {
 	return NewMirroredDeletion(rv, rv, previous)
+}
+
+// NewSharedDeletion is NewDeletion where other changes have, or could have, the same RV. A client
+// that has got only this one, when its connection ends, must get the others when it comes back:
+// so it is shown the RV before.
+//
+// kube-apiserver shows RV, and such a client misses the others: when the lease of many Events ends.
+func NewSharedDeletion(rv kube.ResourceVersion, previous *wire.Object) *Entry {
+	return NewMirroredDeletion(rv, rv-1, previous)
 }
 
 // NewMirroredDeletion is NewDeletion for a mirror, where readers see another

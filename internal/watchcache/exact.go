@@ -105,7 +105,7 @@ func (c *Cache) At(ctx context.Context, rv kube.ResourceVersion) (*Snapshot, err
 	if _, err := c.WaitFresh(ctx, rv); err != nil {
 		return nil, err
 	}
-	if err := c.history.Check(ctx, rv, kube.ExpiredList); err != nil {
+	if err := c.check(ctx, rv, kube.ExpiredList); err != nil {
 		return nil, err
 	}
 	st := c.state.Load()

@@ -12,7 +12,8 @@ import (
 type History interface {
 	// Entries returns, in order, changes of the resource in a range. Every such change
 	// with RV <= through was returned, and none above. It may return fewer than the
-	// range allows, but without an error through is larger than After. It returns
+	// range allows, but without an error through is larger than After, and if through is inside
+	// a hole, it is UpTo or the RV of the last entry, which says so. It returns
 	// *kube.ExpiredError when a needed change in the range was removed; entries returned
 	// together with an error are valid up to through.
 	Entries(ctx context.Context, q Range) (entries []*Entry, through kube.ResourceVersion, err error)
@@ -26,12 +27,15 @@ type History interface {
 // Range selects changes that History is to return: those with After < RV <= UpTo.
 type Range struct {
 	After, UpTo kube.ResourceVersion
+	// Since is from where the reader has got all changes up to After, so that it may be inside a
+	// hole.
+	Since kube.ResourceVersion
 	// Selection says who will see the changes. Those of other namespaces and names may be
 	// left out. Entry.Previous is required where the selection needs it, and
 	// not otherwise. nil is everything.
 	Selection *Selection
-	// MaxEntries and MaxBytes bound the entries and the objects in them, except a single
-	// larger one. 0 is no bound.
+	// MaxEntries and MaxBytes bound the entries and the objects in them, except those of a single
+	// RV, which always come together. 0 is no bound.
 	MaxEntries int
 	MaxBytes   int
 }
@@ -51,12 +55,13 @@ func (c *Cache) read(ctx context.Context, q Range) (entries []*Entry, through ku
 		switch {
 		case e.RV > through:
 			return entries[:i], through, err
-		case e.RV <= pos:
+		case e.RV < pos, e.RV == q.After:
 			return nil, q.After, fmt.Errorf("history after %d is out of order: entry %d after %d", q.After, e.RV, pos)
 		case e.Replaces && e.Previous == nil && q.previous():
 			return nil, q.After, fmt.Errorf("history after %d: entry %d has no previous object", q.After, e.RV)
 		}
 		pos = e.RV
+		c.learn(e.Hole)
 	}
 	if err == nil && through <= q.After {
 		err = fmt.Errorf("history between %d and %d makes no progress", q.After, q.UpTo)
@@ -69,6 +74,15 @@ type noHistory struct{ cache *Cache }
 
 func (h noHistory) Entries(_ context.Context, q Range) ([]*Entry, kube.ResourceVersion, error) {
 	return nil, q.After, h.expired(q.After, kube.ExpiredWatch)
+}
+
+// check returns *kube.ExpiredError of the given kind when the state at rv, or the changes after it,
+// can no longer be read, or never could. Errors also: those of History.
+func (c *Cache) check(ctx context.Context, rv kube.ResourceVersion, kind kube.ExpiredKind) error {
+	if h := c.state.Load().hole(rv); h != nil {
+		return h.expired(rv, kind)
+	}
+	return c.history.Check(ctx, rv, kind)
 }
 
 func (h noHistory) Check(_ context.Context, rv kube.ResourceVersion, kind kube.ExpiredKind) error {

@@ -22,13 +22,33 @@ type change struct {
 	rv       kube.ResourceVersion
 	object   *wire.Object // nil for a deletion
 	previous *wire.Object
+	shared   bool             // others have the same rv, or could have it
+	hole     *watchcache.Hole // of whose difference it is; nil: of none
 }
 
 func (c change) entry() *watchcache.Entry {
-	if c.object == nil {
-		return watchcache.NewDeletion(c.rv, c.previous)
+	switch {
+	case c.object != nil:
+		return watchcache.NewEntry(c.rv, c.object, c.previous)
+	case c.shared:
+		return watchcache.NewSharedDeletion(c.rv, c.previous)
 	}
-	return watchcache.NewEntry(c.rv, c.object, c.previous)
+	return watchcache.NewDeletion(c.rv, c.previous)
+}
+
+func (c change) key() string {
+	if c.object == nil {
+		return c.previous.Key().String()
+	}
+	return c.object.Key().String()
+}
+
+// shown is the resourceVersion of the event.
+func (c change) shown() kube.ResourceVersion {
+	if c.object == nil && c.shared {
+		return c.rv - 1
+	}
+	return c.rv
 }
 
 // oracle is the whole truth about a resource: a list and a map.
@@ -37,21 +57,29 @@ type oracle struct {
 	objects map[string]*wire.Object // after all changes
 	// floor is the oldest resourceVersion that history still answers for.
 	floor atomic.Uint64
+	holes []watchcache.Hole
 }
 
-// write makes a random change at rv.
+// write makes a random change at rv: of a key that has not changed at it yet, and after a put no
+// deletion.
 func (o *oracle) write(tb testing.TB, r *rand.Rand, rv kube.ResourceVersion) change {
 	tb.Helper()
-	what := thing{
-		namespace: []string{"a", "a-b", "b"}[r.IntN(3)],
-		name:      fmt.Sprintf("o%d", r.IntN(7)),
-		app:       []string{"web", "db", "none"}[r.IntN(3)],
-		node:      []string{"n1", "n2"}[r.IntN(2)],
-		size:      r.IntN(200),
+	same := o.changes[o.after(rv-1):]
+	var what thing
+	for key := ""; key == "" || slices.ContainsFunc(same, func(c change) bool { return c.key() == key }); {
+		what = thing{
+			namespace: []string{"a", "a-b", "b"}[r.IntN(3)],
+			name:      fmt.Sprintf("o%d", r.IntN(7)),
+			app:       []string{"web", "db", "none"}[r.IntN(3)],
+			node:      []string{"n1", "n2"}[r.IntN(2)],
+			size:      r.IntN(200),
+		}
+		key = what.namespace + "/" + what.name
 	}
 	key := what.namespace + "/" + what.name
 	c := change{rv: rv, previous: o.objects[key]}
-	if c.previous != nil && r.IntN(3) == 0 {
+	put := slices.ContainsFunc(same, func(c change) bool { return c.object != nil })
+	if c.previous != nil && !put && r.IntN(3) == 0 {
 		delete(o.objects, key)
 	} else {
 		c.object = what.at(tb, rv)
@@ -59,6 +87,66 @@ func (o *oracle) write(tb testing.TB, r *rand.Rand, rv kube.ResourceVersion) cha
 	}
 	o.changes = append(o.changes, c)
 	return c
+}
+
+// share says of the changes at rv that they are several, and returns them.
+func (o *oracle) share(rv kube.ResourceVersion) []change {
+	same := o.changes[o.after(rv-1):]
+	for i := range same {
+		same[i].shared = len(same) > 1
+	}
+	return same
+}
+
+// together makes n random changes at rv.
+func (o *oracle) together(tb testing.TB, r *rand.Rand, rv kube.ResourceVersion, n int) []change {
+	tb.Helper()
+	for range n {
+		o.write(tb, r, rv)
+	}
+	return o.share(rv)
+}
+
+// miss replaces the changes after rv by their difference, as a store does that has not seen them,
+// and returns it.
+func (o *oracle) miss(h watchcache.Hole) []change {
+	n := o.after(h.From)
+	unseen := o.changes[n:]
+	first, deleted := map[string]change{}, map[string]bool{}
+	for _, c := range unseen {
+		if _, known := first[c.key()]; !known {
+			first[c.key()] = c
+		}
+		deleted[c.key()] = deleted[c.key()] || c.object == nil
+	}
+	var difference []change
+	for _, c := range unseen {
+		if c == first[c.key()] && c.previous != nil && deleted[c.key()] {
+			difference = append(difference, change{rv: h.From + 1, previous: c.previous, shared: true, hole: &h})
+		}
+	}
+	for _, c := range unseen {
+		if key := c.key(); c.object == o.objects[key] && c.object != nil {
+			c.previous, c.hole = first[key].previous, &h
+			if deleted[key] {
+				c.previous = nil
+			}
+			difference = append(difference, c)
+		}
+	}
+	o.changes = append(o.changes[:n:n], difference...)
+	o.holes = append(o.holes, h)
+	return difference
+}
+
+// inside returns the hole in which no state is known, nil if rv is in none.
+func (o *oracle) inside(rv kube.ResourceVersion) *watchcache.Hole {
+	for _, h := range o.holes {
+		if h.From < rv && rv < h.To {
+			return &h
+		}
+	}
+	return nil
 }
 
 // compact removes history up to upTo. The floor is where the last thing that it
@@ -71,7 +159,9 @@ func (o *oracle) compact(upTo kube.ResourceVersion) {
 	}
 }
 
-func (o *oracle) expired(rv kube.ResourceVersion) bool { return uint64(rv) < o.floor.Load() }
+func (o *oracle) expired(rv kube.ResourceVersion) bool {
+	return uint64(rv) < o.floor.Load() || o.inside(rv) != nil
+}
 
 // after returns the index of the first change with rv > after.
 func (o *oracle) after(after kube.ResourceVersion) int {
@@ -106,7 +196,7 @@ func expect(c change, sel watchcache.Selection) (line string, concerned bool) {
 	case is:
 		return describe(kube.Added, c.rv, c.object), true
 	case was:
-		return describe(kube.Deleted, c.rv, c.previous.WithResourceVersion(c.rv)), true
+		return describe(kube.Deleted, c.shown(), c.previous.WithResourceVersion(c.shown())), true
 	}
 	return "", false
 }
@@ -142,7 +232,7 @@ func randomSelection(r *rand.Rand) watchcache.Selection {
 type oracleHistory struct {
 	oracle *oracle
 	rand   *rand.Rand
-	made   map[kube.ResourceVersion]*watchcache.Entry
+	made   map[change]*watchcache.Entry
 }
 
 func (h *oracleHistory) Entries(ctx context.Context, q watchcache.Range) ([]*watchcache.Entry, kube.ResourceVersion, error) {
@@ -150,15 +240,21 @@ func (h *oracleHistory) Entries(ctx context.Context, q watchcache.Range) ([]*wat
 	if ctx.Err() != nil {
 		return nil, after, context.Cause(ctx)
 	}
-	if h.oracle.expired(after) {
+	if hole := h.oracle.inside(after); hole != nil && (q.Since == 0 || q.Since > hole.From) {
+		return nil, after, unseenAt(after, hole, kube.ExpiredWatch)
+	}
+	if uint64(after) < h.oracle.floor.Load() {
 		return nil, after, &kube.ExpiredError{
 			Requested: after, Oldest: kube.ResourceVersion(h.oracle.floor.Load()), Kind: kube.ExpiredWatch,
 		}
 	}
 	if h.rand != nil {
-		limit = 1 + h.rand.IntN(limit)
+		limit = 1 + h.rand.IntN(1+h.rand.IntN(limit))
 		if h.rand.IntN(3) == 0 { // no more than a part of the range, perhaps without an entry
 			upTo = after + 1 + kube.ResourceVersion(h.rand.Uint64N(uint64(upTo-after)))
+			if h.oracle.inside(upTo) != nil {
+				upTo = q.UpTo
+			}
 		}
 	}
 	var entries []*watchcache.Entry
@@ -172,7 +268,7 @@ func (h *oracleHistory) Entries(ctx context.Context, q watchcache.Range) ([]*wat
 		}
 		e := h.entry(c, q.Selection)
 		size += len(e.Object.JSON())
-		if n := len(entries); n > 0 && (n == limit || size > q.MaxBytes) {
+		if n := len(entries); n > 0 && c.rv > entries[n-1].RV && (n >= limit || size > q.MaxBytes) {
 			return entries, entries[n-1].RV, nil
 		}
 		entries = append(entries, e)
@@ -192,23 +288,31 @@ func (h *oracleHistory) selected(c change, sel *watchcache.Selection) bool {
 // entry returns c, perhaps without its previous object where that is not required.
 func (h *oracleHistory) entry(c change, sel *watchcache.Selection) *watchcache.Entry {
 	required := sel.LooksInside()
-	if e := h.made[c.rv]; e != nil && (e.Previous != nil || !e.Replaces || !required) && h.rand.IntN(2) == 0 {
+	if e := h.made[c]; e != nil && (e.Previous != nil || !e.Replaces || !required) && h.rand.IntN(2) == 0 {
 		return e
 	}
 	e := c.entry()
+	e.Hole = c.hole
 	if !e.Deleted && !required && (h.rand == nil || h.rand.IntN(2) == 0) {
 		e.Previous = nil
 	}
 	if h.rand != nil {
 		if h.made == nil {
-			h.made = map[kube.ResourceVersion]*watchcache.Entry{}
+			h.made = map[change]*watchcache.Entry{}
 		}
-		h.made[c.rv] = e
+		h.made[c] = e
 	}
 	return e
 }
 
+func unseenAt(rv kube.ResourceVersion, h *watchcache.Hole, kind kube.ExpiredKind) error {
+	return &kube.ExpiredError{Requested: rv, Oldest: h.To, Reason: kube.ReasonUnseen, Kind: kind}
+}
+
 func (h *oracleHistory) Check(_ context.Context, rv kube.ResourceVersion, kind kube.ExpiredKind) error {
+	if hole := h.oracle.inside(rv); hole != nil {
+		return unseenAt(rv, hole, kind)
+	}
 	if h.oracle.expired(rv) {
 		return &kube.ExpiredError{Requested: rv, Oldest: kube.ResourceVersion(h.oracle.floor.Load()), Kind: kind}
 	}

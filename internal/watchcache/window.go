@@ -1,7 +1,6 @@
 package watchcache
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 
@@ -44,15 +43,18 @@ const chunksPerWindow = 16
 // chunkEntries is the largest number of entries in a chunk.
 const chunkEntries = 256
 
-func (b bounds) chunkFull(c chunk) bool {
-	return len(c.entries) >= min(max(b.entries/chunksPerWindow, 1), chunkEntries) ||
+// chunkFull reports whether an entry at rv begins another chunk. Those of one revision are in one
+// chunk, so that a window never begins between them.
+func (b bounds) chunkFull(c chunk, rv kube.ResourceVersion) bool {
+	full := len(c.entries) >= min(max(b.entries/chunksPerWindow, 1), chunkEntries) ||
 		c.bytes >= b.bytes/chunksPerWindow && len(c.entries) > 0
+	return full && c.newest() != rv
 }
 
 // append returns the window with e at its end. Only the newest window may be
 // appended to.
 func (w window) append(e *Entry, b bounds) window {
-	if b.chunkFull(w.last) {
+	if b.chunkFull(w.last, e.RV) {
 		full := make([]chunk, len(w.full), len(w.full)+1)
 		copy(full, w.full)
 		w.full = append(full, w.last)
@@ -132,13 +134,18 @@ func (c chunk) above(rv kube.ResourceVersion) chunk {
 
 // search returns the index of the first entry with RV > rv.
 func (c chunk) search(rv kube.ResourceVersion) int {
-	at, found := slices.BinarySearchFunc(c.entries, rv, func(e *Entry, rv kube.ResourceVersion) int {
-		return cmp.Compare(e.RV, rv)
+	at, _ := slices.BinarySearchFunc(c.entries, rv, func(e *Entry, rv kube.ResourceVersion) int {
+		return upTo(e.RV, rv)
 	})
-	if found {
-		at++
-	}
 	return at
+}
+
+// upTo compares for a search of the first that is greater than rv: -1 if a is not, otherwise 1.
+func upTo(a, rv kube.ResourceVersion) int {
+	if a <= rv {
+		return -1
+	}
+	return 1
 }
 
 // chunk returns the i-th chunk; the last one, which may be empty, for len(full).
@@ -153,12 +160,9 @@ func (w window) chunk(i int) chunk {
 // are only if rv >= gone.
 func (w window) after(rv kube.ResourceVersion) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
-		first, found := slices.BinarySearchFunc(w.full, rv, func(c chunk, rv kube.ResourceVersion) int {
-			return cmp.Compare(c.newest(), rv)
+		first, _ := slices.BinarySearchFunc(w.full, rv, func(c chunk, rv kube.ResourceVersion) int {
+			return upTo(c.newest(), rv)
 		})
-		if found {
-			first++
-		}
 		for i := first; i <= len(w.full); i++ {
 			c := w.chunk(i)
 			from := 0

@@ -76,7 +76,7 @@ func TestForgetDropsExactlyWhatWasCompacted(t *testing.T) {
 }
 
 func TestAppendOutOfOrderPanics(t *testing.T) {
-	for _, rvs := range [][]kube.ResourceVersion{{100}, {101, 101}, {102, 101}} {
+	for _, rvs := range [][]kube.ResourceVersion{{100}, {102, 101}} {
 		f := newFixture(t, watchcache.Config{})
 		func() {
 			defer func() {
@@ -91,6 +91,27 @@ func TestAppendOutOfOrderPanics(t *testing.T) {
 			f.cache.Append(entries...)
 		}()
 	}
+}
+
+func TestOneRevisionIsAppendedAtOnce(t *testing.T) {
+	f := newFixture(t, watchcache.Config{})
+	both := func(rv kube.ResourceVersion) []*watchcache.Entry {
+		return []*watchcache.Entry{
+			watchcache.NewEntry(rv, thing{name: "x"}.at(t, rv), nil),
+			watchcache.NewEntry(rv, thing{name: "y"}.at(t, rv), nil),
+		}
+	}
+	f.cache.Append(both(101)...)
+	if got := f.cache.Stats(); got.Entries != 2 || got.Objects != 2 || got.RV != 101 {
+		t.Errorf("after two changes at 101: %+v", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a part of a revision is appended later")
+		}
+	}()
+	f.cache.Append(both(102)[:1]...)
+	f.cache.Append(both(102)[1:]...)
 }
 
 func TestAppendTakesPreviousFromTheCache(t *testing.T) {

@@ -79,7 +79,8 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 	return nil
 }
 
-// prepare makes the cache of a defined resource. When the resource has one and its
+// prepare makes the cache of a defined resource. Other changes of the definition's revision are
+// in it already: see together. When the resource has one and its
 // selectable fields change, prepare reads the objects in the cache again: watches stay
 // open, and the older entries are read from the store from now on.
 func (p *Publisher) prepare(ctx context.Context, catalog *kinds.Catalog, r *Resource, e *watchcache.Entry) error {
@@ -87,7 +88,11 @@ func (p *Publisher) prepare(ctx context.Context, catalog *kinds.Catalog, r *Reso
 	if r == nil {
 		r := p.set.newResource(catalog, gr)
 		r.Since(int64(e.RV))
-		if err := r.load(ctx, int64(e.RV)); err != nil {
+		at := int64(e.RV)
+		if p.hole != nil {
+			at = p.hole.To // there is no state at e.RV
+		}
+		if err := r.load(ctx, at); err != nil {
 			return err
 		}
 		p.set.replace(gr.String(), r)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -23,6 +24,10 @@ type Publisher struct {
 	// pending are the entries of the current batch that are not appended yet.
 	pending map[*Resource][]*watchcache.Entry
 	order   []*Resource // the keys of pending
+	// hole is the one whose difference is being read, nil if there is none. The difference is
+	// gathered as a whole: between its changes there is no state that anybody may see.
+	hole       *store.Hole
+	difference []store.Change
 	// compacted is the revision up to which the caches are, or will soon be, compacted with
 	// the store.
 	compacted int64
@@ -165,32 +170,18 @@ func (p *Publisher) stopped(ctx context.Context, err error) error {
 
 // publish makes one batch visible.
 func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
-	definitions := kinds.Definitions().String()
-	for _, change := range batch.Changes {
-		resource := store.ResourceOf(change.Key)
-		r := (*p.set.resources.Load())[resource]
-		if r == nil {
-			continue // its definition was deleted, or is not established: it has no readers
-		}
-		e, err := r.entry(change)
-		if err != nil {
+	changes := batch.Changes
+	if p.hole != nil || len(batch.Holes) > 0 {
+		var err error
+		if changes, err = p.gather(ctx, batch); err != nil {
 			return err
 		}
-		if resource == definitions {
-			p.flush()
-			// Before the entry: who sees a definition established is served its resource, and
-			// who sees one removed can have its names.
-			if err := p.define(ctx, e); err != nil {
-				return err
-			}
-		}
-		if p.pending[r] == nil {
-			p.order = append(p.order, r)
-		}
-		p.pending[r] = append(p.pending[r], e)
 	}
-	p.flush()
-	p.set.clock.Publish(kube.ResourceVersion(batch.Through))
+	if p.hole == nil {
+		if err := p.visible(ctx, changes, batch.Through); err != nil {
+			return err
+		}
+	}
 	if batch.Compacted > p.compacted {
 		p.compacted = batch.Compacted
 		p.set.forgetSoon(p.compacted)
@@ -198,11 +189,98 @@ func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
 	return nil
 }
 
+// visible makes some changes visible, which are all up to a revision.
+func (p *Publisher) visible(ctx context.Context, changes []store.Change, through int64) error {
+	if err := p.changes(ctx, changes); err != nil {
+		return err
+	}
+	p.flush()
+	p.set.clock.Publish(kube.ResourceVersion(through))
+	return nil
+}
+
+// changes makes entries of some changes, revision by revision.
+func (p *Publisher) changes(ctx context.Context, changes []store.Change) error {
+	definitions := kinds.Definitions().String() + "/"
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && changes[n].Revision == changes[0].Revision {
+			n++
+		}
+		if n == 1 && !strings.HasPrefix(changes[0].Key, definitions) {
+			if err := p.change(changes[0]); err != nil {
+				return err
+			}
+		} else if err := p.together(ctx, changes[:n]); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// together makes entries of the changes of one revision, or of a hole. Definitions are the last: what
+// they define is loaded with the other changes.
+func (p *Publisher) together(ctx context.Context, changes []store.Change) error {
+	definitions := kinds.Definitions().String()
+	var defining []store.Change
+	for _, c := range changes {
+		if store.ResourceOf(c.Key) == definitions {
+			defining = append(defining, c)
+		} else if err := p.change(c); err != nil {
+			return err
+		}
+	}
+	r := (*p.set.resources.Load())[definitions]
+	if len(defining) == 0 || r == nil {
+		return nil
+	}
+	p.flush()
+	p.tell(r)
+	for _, c := range defining {
+		e, err := r.entry(c)
+		if err != nil {
+			return err
+		}
+		// Before the entry: who sees a definition established is served its resource, and
+		// who sees one removed can have its names.
+		if err := p.define(ctx, e); err != nil {
+			return err
+		}
+		p.add(r, e)
+	}
+	return nil
+}
+
+// change makes the entry of a change.
+func (p *Publisher) change(c store.Change) error {
+	r := (*p.set.resources.Load())[store.ResourceOf(c.Key)]
+	if r == nil {
+		return nil // its definition was deleted, or is not established: it has no readers
+	}
+	e, err := r.entry(c)
+	if err == nil {
+		p.add(r, e)
+	}
+	return err
+}
+
+func (p *Publisher) add(r *Resource, e *watchcache.Entry) {
+	if p.pending[r] == nil {
+		p.order = append(p.order, r)
+	}
+	p.pending[r] = append(p.pending[r], e)
+}
+
 // flush appends what is pending, one batch for each resource.
 func (p *Publisher) flush() {
 	for _, r := range p.order {
 		entries := p.pending[r]
-		r.Cache.Append(entries...)
+		if p.hole == nil {
+			r.Cache.Append(entries...)
+		} else {
+			r.Cache.AppendHole(gap(p.hole), entries...)
+		}
 		delete(p.pending, r)
 		p.follower.Appended(r, entries)
 	}

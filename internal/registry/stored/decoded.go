@@ -29,12 +29,18 @@ const (
 type decoded struct {
 	// mu guards all fields.
 	mu      sync.Mutex
-	entries map[int64]kept // by revision, of which each has one change
-	order   []int64        // the keys of entries, oldest first
+	entries map[written]kept
+	order   []written // the keys of entries, oldest first
 	bytes   int64
 	reading map[place]chan struct{}
 	used    time.Time
 	ticking bool // expire will be called
+}
+
+// written is a change: of an object at a revision, of which there can be several.
+type written struct {
+	revision int64
+	key      wire.Key
 }
 
 // kept is an entry whose objects have certain selectable fields. The pointer stands for
@@ -47,19 +53,19 @@ type kept struct {
 
 func (k kept) bytes() int64 { return int64(k.Object.Size()) + entryBytes }
 
-// get returns the entry of a revision, which may lack the object before, or nil.
-func (d *decoded) get(revision int64, fields *[]wire.FieldPath) *watchcache.Entry {
+// get returns the entry of a change, which may lack the object before, or nil.
+func (d *decoded) get(w written, fields *[]wire.FieldPath) *watchcache.Entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if k := d.entries[revision]; k.fields == fields {
+	if k := d.entries[w]; k.fields == fields {
 		return k.Entry
 	}
 	return nil
 }
 
-// object returns the object that a revision wrote, or nil.
-func (d *decoded) object(revision int64, fields *[]wire.FieldPath) *wire.Object {
-	if e := d.get(revision, fields); e != nil && !e.Deleted {
+// object returns the object that a change wrote, or nil.
+func (d *decoded) object(w written, fields *[]wire.FieldPath) *wire.Object {
+	if e := d.get(w, fields); e != nil && !e.Deleted {
 		return e.Object
 	}
 	return nil
@@ -101,13 +107,13 @@ func (d *decoded) put(entries []*watchcache.Entry, fields *[]wire.FieldPath) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range entries {
-		revision, k := int64(e.RV), kept{e, fields}
-		if was, is := d.entries[revision]; is {
+		w, k := written{int64(e.RV), e.Object.Key()}, kept{e, fields}
+		if was, is := d.entries[w]; is {
 			d.bytes -= was.bytes()
 		} else {
-			d.order = append(d.order, revision)
+			d.order = append(d.order, w)
 		}
-		d.entries[revision] = k
+		d.entries[w] = k
 		d.bytes += k.bytes()
 	}
 	for d.bytes > decodedBytes {
@@ -128,7 +134,7 @@ func (d *decoded) expire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if time.Since(d.used) >= keepDecoded {
-		d.entries, d.order, d.bytes = map[int64]kept{}, nil, 0
+		d.entries, d.order, d.bytes = map[written]kept{}, nil, 0
 	}
 	if d.ticking = len(d.entries) > 0; d.ticking {
 		time.AfterFunc(keepDecoded, d.expire)

@@ -29,6 +29,9 @@ func entry(t *testing.T, rv kube.ResourceVersion, size int) *watchcache.Entry {
 	return e
 }
 
+// of is the change at a revision of the object of entry.
+func of(revision int64) written { return written{revision, wire.Key{Name: "a"}} }
+
 func newDecoded() *decoded {
 	var none store.Store
 	return &NewSource(none).decoded
@@ -40,16 +43,16 @@ func TestDecodedEntriesAreKeptForTheirFieldsOnly(t *testing.T) {
 		fields, others := &[]wire.FieldPath{}, &[]wire.FieldPath{}
 		first := entry(t, 1, 10)
 		d.put([]*watchcache.Entry{first}, fields)
-		if d.get(1, fields) != first || d.object(1, fields) != first.Object {
+		if d.get(of(1), fields) != first || d.object(of(1), fields) != first.Object {
 			t.Error("an entry is not found")
 		}
-		if d.get(1, others) != nil || d.get(2, fields) != nil || d.object(1, others) != nil {
+		if d.get(of(1), others) != nil || d.get(of(2), fields) != nil || d.object(of(1), others) != nil {
 			t.Error("an entry is found that was not put")
 		}
 		with := watchcache.NewEntry(1, first.Object, first.Object.WithResourceVersion(0))
 		deleted := watchcache.NewDeletion(2, first.Object)
 		d.put([]*watchcache.Entry{with, deleted}, fields)
-		if d.get(1, fields) != with || d.get(2, fields) != deleted || d.object(2, fields) != nil {
+		if d.get(of(1), fields) != with || d.get(of(2), fields) != deleted || d.object(of(2), fields) != nil {
 			t.Error("an entry is not replaced, or a deletion has an object")
 		}
 	})
@@ -69,7 +72,7 @@ func TestDecodedEntriesAreBounded(t *testing.T) {
 		}
 		held := 0
 		for rv := range int64(401) {
-			if d.get(rv, fields) != nil {
+			if d.get(of(rv), fields) != nil {
 				held++
 			} else if rv > 300 {
 				t.Errorf("the entry of %d is gone", rv)
@@ -81,12 +84,12 @@ func TestDecodedEntriesAreBounded(t *testing.T) {
 		<-time.After(keepDecoded / 2)
 		d.put(nil, fields) // a read that finds everything
 		<-time.After(keepDecoded - 1)
-		if d.get(400, fields) == nil {
+		if d.get(of(400), fields) == nil {
 			t.Error("what was used is gone")
 		}
 		<-time.After(keepDecoded)
 		synctest.Wait()
-		if d.get(400, fields) != nil || len(d.order) != 0 || d.bytes != 0 || d.ticking {
+		if d.get(of(400), fields) != nil || len(d.order) != 0 || d.bytes != 0 || d.ticking {
 			t.Errorf("what was not used is held: %d entries, %d bytes", len(d.order), d.bytes)
 		}
 	})

@@ -58,7 +58,10 @@ func (r *Resource) Entries(ctx context.Context,
 
 // from selects the changes of a range by namespace and name.
 func (r *Resource) from(q watchcache.Range) store.From {
-	f := store.From{Prefix: r.prefix, After: int64(q.After), UpTo: int64(q.UpTo), Limit: q.MaxEntries, MaxBytes: q.MaxBytes}
+	f := store.From{
+		Prefix: r.prefix, After: int64(q.After), Since: int64(q.Since), UpTo: int64(q.UpTo),
+		Limit: q.MaxEntries, MaxBytes: q.MaxBytes,
+	}
 	switch sel := q.Selection; {
 	case sel == nil || sel.Namespace == "" && sel.Name == "":
 	case sel.Namespace == "":

@@ -31,8 +31,8 @@ func (r *Resource) part(q watchcache.Range) *part {
 
 // isKnown reports whether another reader has decoded a change, with the object before if
 // it is required, and the bytes of the object (store.From.Known).
-func (p *part) isKnown(_ string, revision int64) (bytes int, known bool) {
-	e := p.resource.source.decoded.get(revision, p.fields)
+func (p *part) isKnown(key string, revision int64) (bytes int, known bool) {
+	e := p.resource.source.decoded.get(p.resource.written(key, revision), p.fields)
 	if e != nil && p.previous && e.Replaces && e.Previous == nil {
 		e = nil
 	}
@@ -48,12 +48,12 @@ func (p *part) want(c store.Change) (value, previous bool) {
 	var f found
 	decoded := &p.resource.source.decoded
 	if !c.Deleted {
-		f.object = decoded.object(c.Revision, p.fields)
+		f.object = decoded.object(p.resource.written(c.Key, c.Revision), p.fields)
 		value = f.object == nil
 	}
 	// The object before may be that of a change of this part.
 	if p.requires(c) && c.Previous.ModRevision <= int64(p.q.After) {
-		f.previous = decoded.object(c.Previous.ModRevision, p.fields)
+		f.previous = decoded.object(p.resource.written(c.Key, c.Previous.ModRevision), p.fields)
 		previous = f.previous == nil
 	}
 	p.found = append(p.found, f)
@@ -66,27 +66,67 @@ func (p *part) requires(c store.Change) bool {
 	return c.Previous != nil && (p.previous || c.Deleted)
 }
 
-// decode turns a batch into entries. Those before an error are valid.
+// decode turns a batch into entries. Those of the revisions before an error are valid.
 func (p *part) decode(batch store.Batch) (entries []*watchcache.Entry, through kube.ResourceVersion, err error) {
 	defer func() { p.resource.source.decoded.put(p.decoded, p.fields) }()
 	p.entries = make([]*watchcache.Entry, 0, len(batch.Changes))
-	through = p.q.After
+	holes := holesOf(batch)
 	for i, c := range batch.Changes {
 		e := p.known[i]
 		if e == nil {
 			if e, err = p.entry(c, p.found[len(p.decoded)]); err != nil {
-				return p.entries, through, err
+				entries, through = p.before(c.Revision)
+				return entries, through, err
 			}
+			e.Hole = holes.of(e.RV)
 		}
 		p.entries = append(p.entries, e)
-		through = e.RV
 	}
 	return p.entries, kube.ResourceVersion(batch.Through), nil
 }
 
+// before returns the entries before a revision, and up to where they are all.
+func (p *part) before(revision int64) (entries []*watchcache.Entry, through kube.ResourceVersion) {
+	n := p.search(revision)
+	if n == 0 {
+		return nil, p.q.After
+	}
+	return p.entries[:n], p.entries[n-1].RV
+}
+
+// search returns the index of the first entry at a revision, or where it would be.
+func (p *part) search(revision int64) int {
+	i, _ := slices.BinarySearchFunc(p.entries, kube.ResourceVersion(revision),
+		func(e *watchcache.Entry, rv kube.ResourceVersion) int {
+			return cmp.Compare(e.RV, rv)
+		})
+	return i
+}
+
+// holes are those of a batch.
+type holes []watchcache.Hole
+
+func holesOf(batch store.Batch) holes {
+	var all holes
+	for _, h := range batch.Holes {
+		all = append(all, watchcache.Hole{From: kube.ResourceVersion(h.From), To: kube.ResourceVersion(h.To)})
+	}
+	return all
+}
+
+// of returns the hole of whose difference the change at rv is, or nil.
+func (all holes) of(rv kube.ResourceVersion) *watchcache.Hole {
+	for i := range all {
+		if h := &all[i]; h.From < rv && rv <= h.To {
+			return h
+		}
+	}
+	return nil
+}
+
 // entry turns a change that is not known into an entry.
 func (p *part) entry(c store.Change, f found) (*watchcache.Entry, error) {
-	previous, err := p.before(c, f)
+	previous, err := p.previousOf(c, f)
 	if err != nil {
 		return nil, err
 	}
@@ -102,18 +142,19 @@ func (p *part) entry(c store.Change, f found) (*watchcache.Entry, error) {
 	return e, err
 }
 
-// before returns the object before a change, nil if there is none or it is not required.
-func (p *part) before(c store.Change, f found) (*wire.Object, error) {
+// previousOf returns the object before a change, nil if there is none or it is not required.
+func (p *part) previousOf(c store.Change, f found) (*wire.Object, error) {
 	if !p.requires(c) || f.previous != nil {
 		return f.previous, nil
 	}
 	revision := c.Previous.ModRevision
-	i, is := slices.BinarySearchFunc(p.entries, kube.ResourceVersion(revision),
-		func(e *watchcache.Entry, rv kube.ResourceVersion) int {
-			return cmp.Compare(e.RV, rv)
-		})
-	if is {
-		return p.entries[i].Object, nil
+	for _, e := range p.entries[p.search(revision):] {
+		if int64(e.RV) != revision {
+			break
+		}
+		if p.resource.names(c.Key, e.Object.Key()) {
+			return e.Object, nil
+		}
 	}
 	return p.resource.objectWith(*p.fields, c.Key, c.Previous.Value, revision)
 }

@@ -58,7 +58,7 @@ func NewSource(s store.Store) *Source { return NewMirror(s, nil) }
 func NewMirror(s store.Store, v Versions) *Source {
 	return &Source{
 		store: s, mirror: v, slots: make(chan struct{}, readers),
-		decoded: decoded{entries: map[int64]kept{}, reading: map[place]chan struct{}{}},
+		decoded: decoded{entries: map[written]kept{}, reading: map[place]chan struct{}{}},
 		buffers: sync.Pool{New: func() any { return &store.Buffer{} }},
 		texts:   texts.New(),
 	}
@@ -112,6 +112,18 @@ func (r *Resource) SetFields(fields []wire.FieldPath) { r.fields.Store(&fields) 
 
 // Key is an object's key in the store.
 func (r *Resource) Key(key wire.Key) string { return r.prefix + key.String() }
+
+// written is a change of one of the resource's objects, by its key in the store.
+func (r *Resource) written(stored string, revision int64) written {
+	w := written{revision: revision}
+	namespace, name, found := strings.Cut(stored[len(r.prefix):], "/")
+	if found {
+		w.key = wire.Key{Namespace: namespace, Name: name}
+	} else {
+		w.key.Name = namespace
+	}
+	return w
+}
 
 // names reports whether a key in the store is an object's: whether it is what Key returns.
 func (r *Resource) names(stored string, key wire.Key) bool {
@@ -178,6 +190,8 @@ func (r *Resource) entryOf(c store.Change, object, previous *wire.Object) (*watc
 			return nil, err
 		}
 		return watchcache.NewMirroredDeletion(rv, own, previous), nil
+	case c.Deleted && c.Shared:
+		return watchcache.NewSharedDeletion(rv, previous), nil
 	case c.Deleted:
 		return watchcache.NewDeletion(rv, previous), nil
 	}
