@@ -54,13 +54,8 @@ type write struct {
 
 func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
 	w := write{Txn: t}
-	if ctx.Err() != nil {
-		return w, context.Cause(ctx)
-	}
-	select {
-	case <-s.closing:
-		return w, store.ErrClosed
-	default:
+	if _, err := s.wait(ctx, 1); err != nil {
+		return w, err
 	}
 	resource, _, found := strings.Cut(t.Key, "/")
 	switch {
