@@ -85,6 +85,7 @@ func (s *Store) recordGroups(ctx context.Context, events []event) error {
 	revs := make([]int64, 0, len(events))
 	for len(events) > 0 {
 		n, _ := revisionOf(events)
+		slices.SortStableFunc(events[:n], deletionsFirst)
 		deleted := false
 		for i, e := range events[:n] {
 			w := e.write()
@@ -109,6 +110,17 @@ func (s *Store) recordGroups(ctx context.Context, events []event) error {
 		return fmt.Errorf("record changes of etcd: %w", err)
 	}
 	return nil
+}
+
+// deletionsFirst orders the changes at one revision as store.Batch promises.
+func deletionsFirst(a, b event) int {
+	switch {
+	case a.deleted == b.deleted:
+		return 0
+	case a.deleted:
+		return -1
+	}
+	return 1
 }
 
 // place notes the revisions of the positions at which writes were applied, and returns the last.
@@ -143,8 +155,8 @@ func (s *Store) recordLarge(ctx context.Context, events []event) error {
 // between are not known.
 type difference struct {
 	from, to int64
-	deleted  []string
-	changed  []event // each with its own mod revision
+	deleted  []string // also of what was created again
+	changed  []event  // each with its own mod revision
 }
 
 // replace records a difference. Deletions come first, at the revision after the earlier state,
