@@ -161,10 +161,9 @@ type difference struct {
 
 // replace records a difference. Deletions come first, at the revision after the earlier state,
 // because all that is known is that they happened after it; the changes follow in the order of their
-// mod revisions. A reader who was shown only some of them comes back with a revision that is in the
-// hole, and is told so. Readers see nothing before all is recorded. The caller has the turn.
+// mod revisions. Readers see nothing before all is recorded. The caller has the turn.
 func (s *Store) replace(ctx context.Context, d difference) error {
-	slices.SortStableFunc(d.changed, func(a, b event) int { return cmp.Compare(a.mod, b.mod) })
+	slices.SortFunc(d.changed, func(a, b event) int { return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.key, b.key)) })
 	s.mu.RLock()
 	torn := s.torn
 	s.mu.RUnlock()
