@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -24,6 +25,12 @@ const (
 	keepAliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
 )
+
+// reconnect is how soon a member that could not be reached is tried again. The default of grpc waits for up to
+// two minutes, after which a replica would come back to an etcd that is there again.
+var reconnect = backoff.Config{BaseDelay: firstRetry, Multiplier: 1.6, Jitter: 0.2, MaxDelay: lastReconnect} //nolint:gochecknoglobals // constant
+
+const lastReconnect = 3 * time.Second
 
 // sendBytes is the largest request that the client sends. etcd has a limit of its own, by default a lower
 // one.
@@ -40,7 +47,10 @@ func Dial(ctx context.Context, c Cluster) (*clientv3.Client, error) {
 		DialTimeout: dialTimeout, DialKeepAliveTime: keepAliveTime, DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize: sendBytes,
 		Logger:             zap.NewNop(), // errors are returned
-		DialOptions:        []grpc.DialOption{grpc.WithChainUnaryInterceptor(once)},
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(once),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: lastReconnect}),
+		},
 	})
 }
 
