@@ -25,6 +25,8 @@ type Options struct {
 	NoSync bool
 	// MaxRequestBytes is the size of the largest request; 0: etcd's default.
 	MaxRequestBytes uint
+	// QuotaBytes is how much it stores before it refuses writes; 0: etcd's default.
+	QuotaBytes int64
 }
 
 // Member is a running member of its own, and a client of it.
@@ -44,6 +46,7 @@ func Start(ctx context.Context, options Options) (*Member, error) {
 	if options.MaxRequestBytes > 0 {
 		cfg.MaxRequestBytes = options.MaxRequestBytes
 	}
+	cfg.QuotaBackendBytes = options.QuotaBytes
 	anyPort := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{anyPort}, []url.URL{anyPort}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{anyPort}, []url.URL{anyPort}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,6 +19,7 @@ type reads struct {
 	asked chan struct{} // holds one token: there is a round to be read
 	// wanted holds one token: somebody waits for a revision that the watch has not reached.
 	wanted chan struct{}
+	sent   atomic.Int64 // how many were sent
 }
 
 // round is one read.
@@ -69,6 +71,7 @@ func (s *Store) readEtcd(ctx context.Context) {
 			return
 		}
 		r := s.reads.take()
+		s.reads.sent.Add(1)
 		r.rev, r.err = s.readRevision(ctx)
 		close(r.done)
 	}

@@ -197,11 +197,12 @@ type Stats struct {
 	Compacted    int64        // etcd's revision up to which the replica's history is compacted
 	Holes        []store.Hole // in the history, also the one before the first state
 	Runs         int          // how many runs of positions there are: 24 bytes each
+	Reads        int64        // how often etcd's revision was read for those who wait for it
 }
 
 // Stats returns the present figures.
 func (s *Store) Stats() Stats {
-	stats := Stats{Stats: s.log.Stats()}
+	stats := Stats{Stats: s.log.Stats(), Reads: s.reads.sent.Load()}
 	stats.Keys -= stats.ResourceKeys[own]
 	delete(stats.ResourceKeys, own)
 	s.mu.RLock()
