@@ -59,7 +59,9 @@ func (p plain) StoreKey(key string) (string, bool) {
 	return rest, found && strings.Contains(rest, "/") && !strings.HasPrefix(rest, "ranges/")
 }
 
-func (p plain) Encode(_ string, value []byte) ([]byte, error) { return append(bytes.Clone(mark), value...), nil }
+func (p plain) Encode(_ string, value []byte) ([]byte, error) {
+	return append(bytes.Clone(mark), value...), nil
+}
 
 func (p plain) Decode(_ string, stored []byte) ([]byte, error) {
 	return bytes.Clone(bytes.TrimPrefix(stored, mark)), nil

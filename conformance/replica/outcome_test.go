@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -154,7 +155,7 @@ func TestManyFreshReadsCostFewRequests(t *testing.T) {
 			results <- err
 		}()
 	}
-	for l.store.Stats().Reads == before {
+	for l.store.Stats().Reads == before && ctx.Err() == nil {
 		pause(ctx)
 	}
 	l.wire.release()
@@ -168,18 +169,29 @@ func TestManyFreshReadsCostFewRequests(t *testing.T) {
 	}
 }
 
+// connected waits until the store says that it is connected, or that it is not.
+func (l *lossy) connected(ctx context.Context, want bool) {
+	l.Helper()
+	for {
+		err := l.store.Connected()
+		if (err == nil) == want {
+			return
+		}
+		if ctx.Err() != nil {
+			l.Fatalf("the store says of its connection: %v; want it connected: %v", err, want)
+		}
+		pause(ctx)
+	}
+}
+
 func TestConnectionsThatAreLostAreReportedAndHeal(t *testing.T) {
 	l := newLossy(t)
 	l.put(store.Txn{Key: "pods/a", Value: []byte("1")})
 	ctx := within(t)
-	for l.store.Connected() != nil {
-		pause(ctx)
-	}
+	l.connected(ctx, true)
 	l.wire.hold(requests)
 	l.wire.cut()
-	for l.store.Connected() == nil {
-		pause(ctx)
-	}
+	l.connected(ctx, false)
 	if page, err := l.store.Read(ctx, store.Query{Start: "pods/a"}); err != nil || len(page.Records) != 1 {
 		t.Errorf("the last state is not readable: %+v, %v", page, err)
 	}
@@ -190,8 +202,6 @@ func TestConnectionsThatAreLostAreReportedAndHeal(t *testing.T) {
 	}
 	l.wire.release()
 	l.wire.cut()
-	for l.store.Connected() != nil {
-		pause(ctx)
-	}
+	l.connected(ctx, true)
 	reaches(ctx, t, l.store, 1)
 }

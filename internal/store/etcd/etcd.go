@@ -64,4 +64,3 @@ type Options struct {
 
 	Logger *slog.Logger // nil: none
 }
-

@@ -21,12 +21,12 @@ const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 5 * time.Second
 	// contactTimeout bounds the first reads of a session.
-	contactTimeout = 10 * time.Second
+	contactTimeout = 5 * time.Second
 	// askEvery is how often etcd is asked how far a watch is while somebody waits for it:
 	// apiserver storage/cacher/progress/watch_progress.go progressRequestPeriod.
 	askEvery = 100 * time.Millisecond
 	// proveEvery is how often etcd is asked that when nothing else shows that the watch is alive.
-	proveEvery = 2 * time.Second
+	proveEvery = time.Second
 	// mostResponses is how many responses of a watch are recorded at once.
 	mostResponses = 256
 	// pageKeys is how many keys of the state are read at once.
@@ -204,13 +204,14 @@ func (s *Store) watch(ctx context.Context) error {
 			continue
 		case <-wanted:
 		case <-ask.C:
-			if at, _ := s.seen(); !s.isWanted(at.rev) && time.Since(proof) < proveEvery {
-				continue
-			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if at, _ := s.seen(); s.isWanted(at.rev) || time.Since(proof) >= proveEvery {
+		silent := time.Since(proof)
+		if silent > staleAfter { // its member hangs, or clientv3 does not resume it
+			return fmt.Errorf("watch etcd: %w", errSilent)
+		}
+		if at, _ := s.seen(); s.isWanted(at.rev) || silent >= proveEvery {
 			if err := watcher.RequestProgress(ctx); err != nil {
 				return fmt.Errorf("ask etcd for the watch's progress: %w", err)
 			}
@@ -218,7 +219,10 @@ func (s *Store) watch(ctx context.Context) error {
 	}
 }
 
-var errWatchEnded = errors.New("etcd ended the watch")
+var (
+	errWatchEnded = errors.New("etcd ended the watch")
+	errSilent     = errors.New("it does not answer")
+)
 
 // isWanted reports whether somebody waits for a revision after rev.
 func (s *Store) isWanted(rev int64) bool {
@@ -328,7 +332,7 @@ func (s *Store) fetchState(ctx context.Context) (state map[string]*mvccpb.KeyVal
 	state = map[string]*mvccpb.KeyValue{}
 	from, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
 	for {
-		pageCtx, cancel := context.WithTimeoutCause(ctx, 3*contactTimeout, errContact)
+		pageCtx, cancel := context.WithTimeoutCause(ctx, 6*contactTimeout, errContact)
 		resp, err := s.client.Get(pageCtx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(rev))
 		err = withCause(pageCtx, err)
 		cancel()

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// staleAfter is from which age on the replica counts as not connected: five unanswered questions.
+	// staleAfter is from which age on the replica counts as not connected, and the watch is opened again: five
+	// unanswered questions.
 	staleAfter = 5 * proveEvery
 	// refusedFor is how long a refused write makes the replica count as not writable, unless one
 	// succeeds.

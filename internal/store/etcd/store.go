@@ -28,7 +28,7 @@ type Store struct {
 
 	// turn holds one token: its sender may write to the log, and guards what follows.
 	turn   chan struct{}
-	noted  int64    // the progress that the log has
+	noted  int64     // the progress that the log has
 	last   lastKnown // the last change that is recorded
 	anchor store.Changes
 	saved  moment // where the anchor is: up to here the checkpoint knows the positions
@@ -192,7 +192,7 @@ func (s *Store) release() error {
 
 // Stats describe a Store at one moment.
 type Stats struct {
-	revlog.Stats       // of the log: its revisions are positions, not etcd's revisions
+	revlog.Stats              // of the log: its revisions are positions, not etcd's revisions
 	Reached      int64        // etcd's revision up to which every change is recorded; 0: no state was read yet
 	Compacted    int64        // etcd's revision up to which the replica's history is compacted
 	Holes        []store.Hole // in the history, also the one before the first state
