@@ -137,7 +137,7 @@ func (s *Store) saveNow(ctx context.Context) error {
 	if err := s.trim(ctx); err != nil {
 		return err
 	}
-	c := checkpoint{number: s.number + 1, at: at}
+	c := checkpoint{number: s.number + 1, at: at, last: s.last}
 	s.mu.RLock()
 	c.holes = slices.Clone(s.positions.holes)
 	runs := slices.Clone(s.positions.runs)

@@ -34,7 +34,7 @@ const defaultMaxRequest = 1536 << 10
 // otherwise nil.
 func refusal(err error, bytes int) error {
 	switch {
-	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), isTooLarge(err):
 		return &store.TooLargeError{What: "value", Bytes: bytes, Limit: min(defaultMaxRequest, bytes-1)}
 	case errors.Is(err, rpctypes.ErrNoSpace):
 		return &store.UnavailableError{Cause: fmt.Errorf("etcd has used up its space (NOSPACE): %w", err)}
@@ -59,6 +59,9 @@ func refusal(err error, bytes int) error {
 	}
 	return nil
 }
+
+// isTooLarge reports whether a message is over grpc's limit, of the client or of etcd.
+func isTooLarge(err error) bool { return strings.Contains(err.Error(), "message larger than max") }
 
 func isAuth(err error) bool {
 	for _, e := range []error{

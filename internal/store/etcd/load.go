@@ -69,7 +69,7 @@ func (s *Store) loadCheckpoint(ctx context.Context, r *rebuild) (moment, error) 
 		return moment{}, fmt.Errorf("%q: %w", checkpointKey, err)
 	}
 	r.positions = positions{holes: c.holes, newest: c.at.pos}
-	r.visible = c.at
+	r.visible, r.last = c.at, c.last
 	for i := range c.records {
 		record, err := s.loadOne(ctx, runsKey(c.number, i))
 		if err != nil {

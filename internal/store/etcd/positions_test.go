@@ -169,16 +169,19 @@ func TestCheckpointsAndRunsComeBack(t *testing.T) {
 	if diff := cmp.Diff(p.runs, runs, cmp.AllowUnexported(run{})); diff != "" {
 		t.Errorf("runs (-want +got):\n%s", diff)
 	}
-	want := checkpoint{number: 3, records: 2, at: moment{pos: 1_000_000_777, rev: 42}, holes: []hole{{1, 5, 7, 9}, {8, 9, 10, 11}}}
+	want := checkpoint{
+		number: 3, records: 2, at: moment{pos: 1_000_000_777, rev: 42}, holes: []hole{{1, 5, 7, 9}, {8, 9, 10, 11}},
+		last: lastKnown{key: "pods/a", rev: 41, deleted: true},
+	}
 	encoded := want.encode()
 	got, err := decodeCheckpoint(encoded)
 	if err != nil {
 		t.Fatalf("decode the checkpoint: %v", err)
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(checkpoint{}, moment{}, hole{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(checkpoint{}, moment{}, hole{}, lastKnown{})); diff != "" {
 		t.Errorf("checkpoint (-want +got):\n%s", diff)
 	}
-	for n := range encoded {
+	for n := range len(encoded) - len(want.last.key) {
 		if _, err := decodeCheckpoint(encoded[:n]); err == nil {
 			t.Errorf("the first %d of %d bytes are taken for a checkpoint", n, len(encoded))
 		}

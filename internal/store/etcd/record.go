@@ -104,6 +104,7 @@ type checkpoint struct {
 	records int64 // of its runs
 	at      moment
 	holes   []hole
+	last    lastKnown
 }
 
 // moment is a position and the revision up to which the state there is etcd's.
@@ -119,7 +120,12 @@ func (c checkpoint) encode() []byte {
 			b = binary.AppendVarint(b, n)
 		}
 	}
-	return b
+	deleted := int64(0)
+	if c.last.deleted {
+		deleted = 1
+	}
+	b = binary.AppendVarint(binary.AppendVarint(b, c.last.rev), deleted)
+	return append(b, c.last.key...)
 }
 
 // varints reads numbers one after the other; after the first that is not there, all are 0.
@@ -150,9 +156,11 @@ func decodeCheckpoint(record []byte) (checkpoint, error) {
 		}
 		c.holes = append(c.holes, hole{from: v.next(), to: v.next(), begin: v.next(), end: v.next()})
 	}
+	c.last = lastKnown{rev: v.next(), deleted: v.next() == 1}
 	if v.err != nil {
 		return checkpoint{}, fmt.Errorf("a checkpoint that is cut off: %w", v.err)
 	}
+	c.last.key = string(v.rest)
 	return c, nil
 }
 
