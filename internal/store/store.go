@@ -158,7 +158,7 @@ type Change struct {
 	Deleted  bool
 	// Shared says of a deletion that other changes have the same revision, or could have it: in a
 	// hole its own is not known. A reader that has seen only this one continues from Revision-1.
-	// Every reader is told the same, whatever it selects.
+	// Every reader gets the same, whatever it selects.
 	Shared bool
 	Time   time.Time // when it was committed
 	// Previous is the version this write replaced, nil for a creation. It is

@@ -33,7 +33,7 @@ func RunForeign(t *testing.T, f Foreign) {
 		{"HolesShowTheDifferenceAndNothingBetween", holesShowTheDifference},
 		{"ReadersOfADifferenceGoOnInsideAHole", readersGoOn},
 		{"LiveFeedsReadOverAHole", liveFeedsReadOverAHole},
-		{"EmptyHolesAreToldOf", emptyHoles},
+		{"EmptyHolesAreReported", emptyHoles},
 	}
 	for _, c := range claims {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -79,12 +80,12 @@ func (l *List) beginLocked(ctx context.Context) error {
 	return nil
 }
 
-// checkLocked refuses a read at a revision of which there is no state. since is From.Since.
-func (l *List) checkLocked(prefix string, revision, since int64) error {
+// checkLocked refuses a read at a revision of which there is no state, unless it began before.
+func (l *List) checkLocked(prefix string, revision, began int64) error {
 	if floor := l.oracle.floor(prefix); revision < floor {
 		return &store.CompactedError{Resource: store.ResourceOf(prefix), Requested: revision, Floor: floor}
 	}
-	if h := l.oracle.hole(revision); h != nil && (since == 0 || since > h.From) {
+	if h := l.oracle.hole(revision); h != nil && began > h.From {
 		return &store.CompactedError{
 			Resource: store.ResourceOf(prefix), Requested: revision, Floor: h.To, Reason: store.ReasonUnseen,
 		}
@@ -106,7 +107,7 @@ func (l *List) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	if page.Revision > l.seen {
 		return store.Page{}, &store.FutureRevisionError{Requested: page.Revision, Current: l.seen}
 	}
-	if err := l.checkLocked(q.Start, page.Revision, 0); err != nil {
+	if err := l.checkLocked(q.Start, page.Revision, page.Revision); err != nil {
 		return store.Page{}, err
 	}
 	page.Records = l.oracle.state(page.Revision, q.Start, q.End)
@@ -204,7 +205,7 @@ func (l *List) Changes(ctx context.Context, f store.From) (store.Changes, error)
 		return nil, err
 	}
 	k := &listFeed{list: l, from: f, prefix: f.Prefix + f.Key, after: f.After}
-	if err := l.checkLocked(k.prefix, f.After, f.Since); err != nil {
+	if err := l.checkLocked(k.prefix, k.after, k.began()); err != nil {
 		return nil, err
 	}
 	if f.UpTo != 0 && f.UpTo <= f.After {
@@ -213,6 +214,9 @@ func (l *List) Changes(ctx context.Context, f store.From) (store.Changes, error)
 	l.feeds[k] = true
 	return k, nil
 }
+
+// began is where the reader began.
+func (k *listFeed) began() int64 { return cmp.Or(k.from.Since, k.from.After) }
 
 // Close implements store.Changes.
 func (k *listFeed) Close() error {
@@ -251,7 +255,7 @@ func (k *listFeed) next(ctx context.Context) (batch store.Batch, moved chan stru
 	if k.from.UpTo != 0 && k.after >= k.from.UpTo {
 		return batch, nil, io.EOF
 	}
-	if err := l.checkLocked(k.prefix, k.after, max(k.from.Since, min(k.from.After, k.after))); err != nil {
+	if err := l.checkLocked(k.prefix, k.after, k.began()); err != nil {
 		return batch, nil, err
 	}
 	through := l.seen
