@@ -19,10 +19,12 @@ import (
 )
 
 func optionsFor(url string) etcd.Options {
-	return etcd.Options{Cluster: etcd.Cluster{Servers: []string{url}}, Prefix: "/registry", Layout: plain("/registry/"), Memory: true}
+	return etcd.Options{
+		Cluster: etcd.Cluster{Servers: []string{url}}, Prefix: "/registry", Layout: plain("/registry/"), Memory: true,
+	}
 }
 
-// member is an etcd that can be stopped and started again over its directory.
+// restartable is an etcd that can be stopped and started again over its directory.
 type restartable struct {
 	*testing.T
 

@@ -217,7 +217,9 @@ func (w *world) restart(crash bool) {
 	w.start()
 }
 
-var keys = []string{"pods/a", "pods/b", "pods/c", "pods/d", "nodes/1", "nodes/2", "events/1", "events/2", "events/3", "quiet/q"}
+var keys = []string{
+	"pods/a", "pods/b", "pods/c", "pods/d", "nodes/1", "nodes/2", "events/1", "events/2", "events/3", "quiet/q",
+}
 
 // write does one random thing to etcd.
 func (w *world) write(ctx context.Context, random *rand.Rand, name string) error {
@@ -244,7 +246,8 @@ func (w *world) write(ctx context.Context, random *rand.Rand, name string) error
 			return err
 		}
 		for _, i := range random.Perm(3)[:2] {
-			if _, err := w.client.Put(ctx, w.prefix+"events/"+fmt.Sprint(i+1), string(mark)+name, clientv3.WithLease(lease.ID)); err != nil {
+			key := fmt.Sprint(w.prefix, "events/", i+1)
+			if _, err := w.client.Put(ctx, key, string(mark)+name, clientv3.WithLease(lease.ID)); err != nil {
 				return err
 			}
 		}

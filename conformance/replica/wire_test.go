@@ -40,7 +40,10 @@ func newWire(t *testing.T, memberURL string) *wire {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	w := &wire{listener: listener, target: u.Host, held: map[direction]chan struct{}{}, full: map[direction]bool{}, conns: map[net.Conn]bool{}}
+	w := &wire{
+		listener: listener, target: u.Host,
+		held: map[direction]chan struct{}{}, full: map[direction]bool{}, conns: map[net.Conn]bool{},
+	}
 	ctx := context.WithoutCancel(t.Context())
 	w.wg.Go(func() { // ends when the listener is closed
 		for {

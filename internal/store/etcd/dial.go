@@ -26,9 +26,14 @@ const (
 	dialTimeout      = 20 * time.Second
 )
 
-// reconnect is how soon a member that could not be reached is tried again. The default of grpc waits for up to
-// two minutes, after which a replica would come back to an etcd that is there again.
-var reconnect = backoff.Config{BaseDelay: firstRetry, Multiplier: 1.6, Jitter: 0.2, MaxDelay: lastReconnect} //nolint:gochecknoglobals // constant
+// reconnect says how soon a member that could not be reached is tried again. By default grpc waits for up to
+// two minutes: a replica would come back that late to an etcd that is there again.
+func reconnect() grpc.ConnectParams {
+	return grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: firstRetry, Multiplier: 1.6, Jitter: 0.2, MaxDelay: lastReconnect},
+		MinConnectTimeout: lastReconnect,
+	}
+}
 
 const lastReconnect = 3 * time.Second
 
@@ -49,7 +54,7 @@ func Dial(ctx context.Context, c Cluster) (*clientv3.Client, error) {
 		Logger:             zap.NewNop(), // errors are returned
 		DialOptions: []grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(once),
-			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: lastReconnect}),
+			grpc.WithConnectParams(reconnect()),
 		},
 	})
 }

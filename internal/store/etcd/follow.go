@@ -169,7 +169,8 @@ func (s *Store) checkLast(ctx context.Context) error {
 	if last.deleted && found == 0 || !last.deleted && found == last.rev {
 		return nil
 	}
-	return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf("%q was written at revision %d in the log, but not in etcd", last.key, last.rev)}
+	return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
+		"%q was written at revision %d in the log, but not in etcd", last.key, last.rev)}
 }
 
 func (s *Store) wentBack(rev, reached int64) error {
@@ -208,15 +209,25 @@ func (s *Store) watch(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		silent := time.Since(proof)
-		if silent > staleAfter { // its member hangs, or clientv3 does not resume it
+		if silent > staleAfter && len(responses) == 0 { // its member hangs, or clientv3 does not resume it
 			return fmt.Errorf("watch etcd: %w", errSilent)
 		}
 		if at, _ := s.seen(); s.isWanted(at.rev) || silent >= proveEvery {
-			if err := watcher.RequestProgress(ctx); err != nil {
-				return fmt.Errorf("ask etcd for the watch's progress: %w", err)
+			if err := askProgress(ctx, watcher); err != nil {
+				return err
 			}
 		}
 	}
+}
+
+// askProgress asks how far a watch is. While its connection is made again, it gives up after a while.
+func askProgress(ctx context.Context, watcher clientv3.Watcher) error {
+	asking, cancel := context.WithTimeout(ctx, proveEvery)
+	defer cancel()
+	if err := watcher.RequestProgress(asking); err != nil && asking.Err() == nil {
+		return fmt.Errorf("ask etcd for the watch's progress: %w", err)
+	}
+	return nil
 }
 
 var (

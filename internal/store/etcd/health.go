@@ -70,7 +70,8 @@ func (s *Store) Connected() error {
 	age := time.Since(h.proof)
 	switch {
 	case h.failure != nil:
-		return fmt.Errorf("the replica does not follow etcd, and shows what there was %v ago: %w", age.Round(time.Millisecond), h.failure)
+		return fmt.Errorf("the replica does not follow etcd, and shows what there was %v ago: %w",
+			age.Round(time.Millisecond), h.failure)
 	case age > staleAfter:
 		return fmt.Errorf("etcd has not answered the replica for %v", age.Round(time.Millisecond))
 	}

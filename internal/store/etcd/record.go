@@ -57,7 +57,8 @@ func decodeObject(record []byte) (mod, create int64, value []byte, err error) {
 	if len(record) < headBytes {
 		return 0, 0, nil, fmt.Errorf("an object of %d bytes: %w", len(record), errRecord)
 	}
-	return int64(binary.BigEndian.Uint64(record)), int64(binary.BigEndian.Uint64(record[revisionBytes:])), record[headBytes:], nil
+	mod, create = int64(binary.BigEndian.Uint64(record)), int64(binary.BigEndian.Uint64(record[revisionBytes:]))
+	return mod, create, record[headBytes:], nil
 }
 
 func encodeMark(kind markKind, rev int64) []byte {
