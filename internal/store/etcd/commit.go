@@ -215,11 +215,11 @@ func (s *Store) next(ctx context.Context, w write, upTo int64) (*event, error) {
 		if err != nil || len(page.Records) == 0 {
 			return nil, err
 		}
-		e := event{key: w.Key}
-		if e.mod, e.create, e.value, err = decodeObject(page.Records[0].Value); err != nil || e.mod != e.create {
+		o, err := decodeObject(page.Records[0].Value)
+		if err != nil || o.mod != o.create {
 			return nil, err
 		}
-		return &e, nil
+		return &event{key: w.Key, mod: o.mod, create: o.create, value: o.value}, nil
 	}
 	var next *event
 	err := s.each(ctx, from, func(c store.Change) error {
@@ -228,10 +228,11 @@ func (s *Store) next(ctx context.Context, w write, upTo int64) (*event, error) {
 		}
 		e := event{key: c.Key, deleted: c.Deleted, mod: s.revision(c.Revision)}
 		if !c.Deleted {
-			var err error
-			if e.mod, e.create, e.value, err = decodeObject(c.Value); err != nil {
+			o, err := decodeObject(c.Value)
+			if err != nil {
 				return err
 			}
+			e.mod, e.create, e.value = o.mod, o.create, o.value
 		}
 		next = &e
 		return nil

@@ -63,6 +63,8 @@ const txnMethod = "/etcdserverpb.KV/Txn"
 
 // once keeps the client from sending a transaction twice. It sends again what a server answers with
 // Canceled or DeadlineExceeded while its caller still waits, though the first one may have taken effect.
+//
+//nolint:revive // its parameters are those of grpc.UnaryClientInterceptor
 func once(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {

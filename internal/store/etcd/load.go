@@ -79,7 +79,7 @@ func (s *Store) loadCheckpoint(ctx context.Context, r *rebuild) (moment, error) 
 		if err != nil {
 			return moment{}, fmt.Errorf("%q: %w", runsKey(c.number, i), err)
 		}
-		r.positions.runs = append(r.positions.runs, runs...)
+		r.runs = append(r.runs, runs...)
 	}
 	s.number = c.number
 	return c.at, nil
@@ -186,10 +186,11 @@ func (r *rebuild) change(c store.Change) error {
 	var rev int64
 	switch {
 	case !c.Deleted:
-		var err error
-		if rev, _, _, err = decodeObject(c.Value); err != nil {
+		o, err := decodeObject(c.Value)
+		if err != nil {
 			return err
 		}
+		rev = o.mod
 	case r.inside:
 		rev = r.hole.from + 1
 	case len(r.marks) == 0 || r.marks[0].kind != markDeletion:

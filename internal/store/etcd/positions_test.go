@@ -199,7 +199,7 @@ func FuzzDecodeRecords(f *testing.F) {
 		_, _ = decodeRuns(b)
 		_, _, _ = decodeMark(b)
 		_, _ = decodeCluster(b)
-		if mod, create, value, err := decodeObject(b); err == nil && string(encodeObject(mod, create, value)) != string(b) {
+		if o, err := decodeObject(b); err == nil && string(encodeObject(o.mod, o.create, o.value)) != string(b) {
 			t.Errorf("%x is another object when it is encoded again", b)
 		}
 	})

@@ -68,13 +68,13 @@ func (s *Store) reveal(r *store.Record) error {
 		r.ModRevision, r.CreateRevision = s.positions.revision(r.ModRevision), s.positions.revision(r.CreateRevision)
 		return nil
 	}
-	mod, create, stored, err := decodeObject(r.Value)
+	o, err := decodeObject(r.Value)
 	if err != nil {
 		return fmt.Errorf("%q at position %d: %w", r.Key, r.ModRevision, err)
 	}
-	r.ModRevision, r.CreateRevision = mod, create
-	if r.Value, err = s.opts.Layout.Decode(r.Key, stored); err != nil {
-		return fmt.Errorf("decode %q of revision %d: %w", r.Key, mod, err)
+	r.ModRevision, r.CreateRevision = o.mod, o.create
+	if r.Value, err = s.opts.Layout.Decode(r.Key, o.value); err != nil {
+		return fmt.Errorf("decode %q of revision %d: %w", r.Key, o.mod, err)
 	}
 	if r.Value == nil {
 		r.Value = []byte{}

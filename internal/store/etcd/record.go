@@ -53,12 +53,18 @@ func encodeObject(mod, create int64, value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(b, uint64(create)), value...)
 }
 
-func decodeObject(record []byte) (mod, create int64, value []byte, err error) {
+// object is an object in the log.
+type object struct {
+	mod, create int64
+	value       []byte // as it is in etcd
+}
+
+func decodeObject(record []byte) (object, error) {
 	if len(record) < headBytes {
-		return 0, 0, nil, fmt.Errorf("an object of %d bytes: %w", len(record), errRecord)
+		return object{}, fmt.Errorf("an object of %d bytes: %w", len(record), errRecord)
 	}
-	mod, create = int64(binary.BigEndian.Uint64(record)), int64(binary.BigEndian.Uint64(record[revisionBytes:]))
-	return mod, create, record[headBytes:], nil
+	mod, create := binary.BigEndian.Uint64(record), binary.BigEndian.Uint64(record[revisionBytes:])
+	return object{mod: int64(mod), create: int64(create), value: record[headBytes:]}, nil
 }
 
 func encodeMark(kind markKind, rev int64) []byte {
