@@ -78,7 +78,7 @@ func (w *world) record() {
 	})
 }
 
-// fence writes once more and waits until the record and the store have that. It returns the revision.
+// fence writes one more key and waits until the record and the store have that. It returns the revision.
 func (w *world) fence() int64 {
 	w.Helper()
 	done, err := w.client.Put(within(w.T), w.prefix+"fences/one", string(mark)+"x")
@@ -129,11 +129,12 @@ func (w *world) oracleOf(upTo int64) *storetest.Oracle {
 		var txns []store.Txn
 		for ; len(changes) > 0 && changes[0].Kv.ModRevision == rev; changes = changes[1:] {
 			kv := changes[0].Kv
+			value := strings.TrimPrefix(string(kv.Value), string(mark))
 			if _, known := plain(w.prefix).StoreKey(string(kv.Key)); !known {
 				continue
 			}
 			txns = append(txns, store.Txn{
-				Key: strings.TrimPrefix(string(kv.Key), w.prefix), Value: []byte(strings.TrimPrefix(string(kv.Value), string(mark))),
+				Key: strings.TrimPrefix(string(kv.Key), w.prefix), Value: []byte(value),
 				Delete: changes[0].Type == clientv3.EventTypeDelete,
 			})
 		}
@@ -324,7 +325,8 @@ func (w *world) away(n int) {
 	w.proxy.Cut()
 	random := rand.New(rand.NewPCG(w.random.Uint64(), 1))
 	for j := range 15 {
-		if _, err := w.client.Put(w.Context(), w.prefix+keys[random.IntN(9)], fmt.Sprintf("%s%d-away-%d", mark, n, j)); err != nil {
+		value := fmt.Sprintf("%s%d-away-%d", mark, n, j)
+		if _, err := w.client.Put(w.Context(), w.prefix+keys[random.IntN(9)], value); err != nil {
 			w.Fatalf("write to etcd: %v", err)
 		}
 		if _, err := w.client.Delete(w.Context(), w.prefix+keys[random.IntN(9)]); err != nil {

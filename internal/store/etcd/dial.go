@@ -53,7 +53,7 @@ func Dial(ctx context.Context, c Cluster) (*clientv3.Client, error) {
 		MaxCallSendMsgSize: sendBytes,
 		Logger:             zap.NewNop(), // errors are returned
 		DialOptions: []grpc.DialOption{
-			grpc.WithChainUnaryInterceptor(once),
+			grpc.WithChainUnaryInterceptor(once()),
 			grpc.WithConnectParams(reconnect()),
 		},
 	})
@@ -63,17 +63,17 @@ const txnMethod = "/etcdserverpb.KV/Txn"
 
 // once keeps the client from sending a transaction twice. It sends again what a server answers with
 // Canceled or DeadlineExceeded while its caller still waits, though the first one may have taken effect.
-//
-//nolint:revive // its parameters are those of grpc.UnaryClientInterceptor
-func once(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker,
-	opts ...grpc.CallOption,
-) error {
-	err := next(ctx, method, req, reply, conn, opts...)
-	if code := status.Code(err); method == txnMethod && ctx.Err() == nil &&
-		(code == codes.Canceled || code == codes.DeadlineExceeded) {
-		return status.Errorf(codes.Unknown, "etcd ended the call: %v", err)
+func once() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, next grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		err := next(ctx, method, req, reply, conn, opts...)
+		if code := status.Code(err); method == txnMethod && ctx.Err() == nil &&
+			(code == codes.Canceled || code == codes.DeadlineExceeded) {
+			return status.Errorf(codes.Unknown, "etcd ended the call: %v", err)
+		}
+		return err
 	}
-	return err
 }
 
 // tls returns how to encrypt connections; nil if nothing says so. The client's certificate is read for

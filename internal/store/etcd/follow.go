@@ -39,7 +39,7 @@ func (s *Store) follow(ctx context.Context) error {
 		began := time.Now()
 		err := s.session(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to end
+			return nil //nolint:nilerr // its context has ended
 		}
 		s.health.failed(err)
 		if _, is := errors.AsType[*HistoryError](err); is {

@@ -83,7 +83,7 @@ func (l *leases) lost(id clientv3.LeaseID) {
 				delete(l.last, ttl)
 			}
 			<-last.turn
-		default: // it is being replaced, or used once more in vain
+		default: // it is being replaced, or used again in vain
 		}
 	}
 }

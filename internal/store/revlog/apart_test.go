@@ -10,7 +10,7 @@ import (
 )
 
 // TestAResourceApartIsNoneOfAll: the log's user can read it by its keys; those who read all resources
-// are not told of it, and its compaction does not expire them.
+// do not get it, and its compaction does not expire them.
 func TestAResourceApartIsNoneOfAll(t *testing.T) {
 	l := open(t, revlog.Options{Memory: true, Apart: "~own"})
 	revisions, err := l.Append(t.Context(), []revlog.Write{
