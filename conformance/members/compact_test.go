@@ -288,7 +288,8 @@ func TestCompactorsOfBothKindsCompactOnceAnInterval(t *testing.T) {
 		r.compactor(members.CompactorOptions{Interval: interval})
 	}
 	upstream := []interface{ Stop() }{
-		etcd3.NewCompactor(client, interval, clock.RealClock{}, nil), etcd3.NewCompactor(client, interval, clock.RealClock{}, nil),
+		etcd3.NewCompactor(client, interval, clock.RealClock{}, nil),
+		etcd3.NewCompactor(client, interval, clock.RealClock{}, nil),
 	}
 	c.awaitTries(client, 6)
 	for _, u := range upstream {

@@ -13,6 +13,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // inspectFor is how long Inspect waits for a member.
@@ -120,7 +121,7 @@ func (m *Members) inspect(ctx context.Context, endpoint string) (_ Member, clust
 	defer func() { _ = conn.Close() }() // nothing is under way
 	status, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
-		member.Err = rpctypes.Error(err)
+		member.Err = clientv3.ContextError(ctx, err)
 		return member, 0
 	}
 	member.ID, member.Version, member.Leader = status.Header.MemberId, status.Version, status.Leader
@@ -180,7 +181,8 @@ func (m *Members) inspectCertificate(report *Report) {
 	case err != nil:
 		report.add(Certificate, err.Error())
 	case time.Now().After(ends):
-		report.add(Certificate, fmt.Sprintf("the client certificate %s has expired at %s", m.o.CertFile, ends.Format(time.RFC3339)))
+		report.add(Certificate,
+			fmt.Sprintf("the client certificate %s has expired at %s", m.o.CertFile, ends.Format(time.RFC3339)))
 	}
 }
 

@@ -25,27 +25,38 @@ func (m *Members) grant(ctx context.Context) (clientv3.LeaseID, error) {
 	return granted.ID, nil
 }
 
-// renew renews a lease, in one attempt at one member of etcd: the next attempt goes to another. The
-// client's own KeepAliveOnce tries again without a pause. errLost: there is no such lease.
+// renew renews a lease. errLost: there is no such lease.
 func (m *Members) renew(ctx context.Context, lease clientv3.LeaseID) error {
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), m.period())
 	defer cancel()
-	stream, err := pb.NewLeaseClient(m.client.ActiveConnection()).LeaseKeepAlive(ctx)
-	if err != nil {
-		return fmt.Errorf("renew the lease: %w", rpctypes.Error(err))
-	}
-	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil {
-		return fmt.Errorf("renew the lease: %w", rpctypes.Error(err))
-	}
-	answer, err := stream.Recv()
+	ttl, err := m.askForMore(ctx, lease)
+	err = clientv3.ContextError(ctx, err)
 	switch {
-	case err == nil && answer.TTL > 0:
+	case err == nil && ttl > 0:
 		return nil
-	case err == nil, errors.Is(rpctypes.Error(err), rpctypes.ErrLeaseNotFound):
+	case err == nil, errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return errLost
 	default:
-		return fmt.Errorf("renew the lease: %w", rpctypes.Error(err))
+		return fmt.Errorf("renew the lease: %w", err)
 	}
+}
+
+// askForMore asks one member of etcd once to let a lease begin again, and returns for how long it lasts
+// then; not positive: there is none. The next call goes to another member. The client's own
+// KeepAliveOnce tries again without a pause.
+func (m *Members) askForMore(ctx context.Context, lease clientv3.LeaseID) (ttl int64, err error) {
+	stream, err := pb.NewLeaseClient(m.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease)}); err != nil {
+		return 0, err
+	}
+	answer, err := stream.Recv()
+	if err != nil {
+		return 0, err
+	}
+	return answer.TTL, nil
 }
 
 // keep renews a lease until ctx ends or etcd has ended it: errLost. Without an answer it goes on: etcd
