@@ -5,6 +5,10 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +75,46 @@ func TestALeaderThatEtcdDoesNotAnswerEndsBeforeAnotherBegins(t *testing.T) {
 	ts.awaitLeader(t, "b")
 	a.stop()
 	ts.check(t)
+}
+
+func TestALeaderThatWasPausedStopsWhenItGoesOn(t *testing.T) {
+	c := startCluster(t, 1)
+	var printed harness.Printed
+	// Not to end with the test's context: the cleanup waits for it.
+	alone := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
+	alone.Env = append(os.Environ(), leaderVar+"="+c.members[0].Client)
+	alone.Stdout, alone.Stderr = &printed, &printed
+	if err := alone.Start(); err != nil {
+		t.Fatalf("start a replica: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = alone.Process.Kill() // it is there
+		_ = alone.Wait()         // its error is that it was killed
+		t.Logf("output of the replica:\n%s", printed.String())
+	})
+	says := func(what string) bool { return strings.Contains(printed.String(), what) }
+	harness.Eventually(t, "the process leads", func() bool { return says("begins") })
+	b := c.replica("b")
+	var ts terms
+	b.lead(&ts)
+	if err := alone.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatalf("pause the process: %v", err)
+	}
+	ts.awaitLeader(t)
+	if says("ends") {
+		t.Error("the process did not lead when it was paused")
+	}
+	if err := alone.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatalf("let the process go on: %v", err)
+	}
+	resumed := time.Now()
+	harness.Eventually(t, "the process leads no longer", func() bool { return says("ends:") })
+	t.Logf("its work ended %v after the pause", time.Since(resumed))
+	<-time.After(ttl)
+	if leader, leads := ts.leader(); !leads || leader.id != "b" || ts.count() != 1 ||
+		strings.Count(printed.String(), "begins") != 1 {
+		t.Error("after the pause b does not lead any longer")
+	}
 }
 
 func TestNobodyLeadsWithoutQuorum(t *testing.T) {

@@ -1,23 +1,34 @@
 package members_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"testing"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
+
+	"github.com/gapless-io/gapless/internal/store/etcd/members"
 )
 
 // memberVar is set in the processes that are members of etcd.
 const memberVar = "GAPLESS_TEST_ETCD_MEMBER"
 
+// leaderVar is set in the process that is a replica of its own: where it reaches etcd.
+const leaderVar = "GAPLESS_TEST_LEADER"
+
 func TestMain(m *testing.M) {
 	if text := os.Getenv(memberVar); text != "" {
 		panic(serveMember(text)) // it is to be killed
+	}
+	if endpoint := os.Getenv(leaderVar); endpoint != "" {
+		panic(leadAlone(endpoint)) // it is to be killed
 	}
 	if err := os.Setenv("ETCD_CLIENT_DEBUG", "fatal"); err != nil { // failures are what is tested
 		panic(err)
@@ -25,6 +36,27 @@ func TestMain(m *testing.M) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	goleak.VerifyTestMain(m)
+}
+
+// leadAlone is the replica "alone", which says when it leads, and no longer.
+func leadAlone(endpoint string) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
+	if err != nil {
+		return err
+	}
+	prefix, err := members.Prefix("/registry")
+	if err != nil {
+		return err
+	}
+	m := members.New(members.Options{
+		Client: client, Prefix: prefix, TTL: ttl, Replica: members.Replica{ID: "alone"}, Reached: func() int64 { return 0 },
+	})
+	return m.Lead(context.Background(), func(ctx context.Context) error {
+		fmt.Fprintln(os.Stdout, "begins")
+		<-ctx.Done()
+		fmt.Fprintln(os.Stdout, "ends:", context.Cause(ctx))
+		return context.Cause(ctx)
+	})
 }
 
 // identity is what a process needs to be a member of etcd.
