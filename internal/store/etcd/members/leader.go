@@ -31,11 +31,11 @@ var (
 // for work to notice. The key has no lease of etcd: its leader may change, and one that comes back
 // after a pause has ended leases that its successor had renewed.
 //
-// Work that does not stop in that margin, or whose process was paused and goes on before it notices,
-// runs beside the new leader for a moment; and whoever deletes the key by hand lets two lead for a
-// period. That does no harm as long as each write of work is conditional on the version that it has
-// read: of two that collect the same garbage, one gets a conflict. Leadership saves work; it protects
-// nothing.
+// Work that does not stop in that margin, or whose process or machine was paused and goes on before it
+// notices, runs beside the new leader for a moment; and whoever deletes the key by hand lets two lead
+// for a period. That does no harm as long as each write of work is conditional on the version that it
+// has read: of two that collect the same garbage, one gets a conflict. Leadership saves work; it
+// protects nothing.
 //
 // Another replica follows at once when ctx ends, when work has returned; and within a TTL when the
 // process or its machine dies, or two if etcd changes its own leader meanwhile. Without quorum, and
