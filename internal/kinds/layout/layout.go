@@ -43,12 +43,12 @@ func New(prefix string, live *kinds.Live) *Layout {
 	if l.prefix == "//" {
 		l.prefix = "/"
 	}
-	catalog := live.Load()
+	catalog, older := live.Load(), others()
 	for _, r := range catalog.Stored() {
 		if r.Custom {
 			continue
 		}
-		b := &builtIn{name: r.GR().String(), path: pathOf(r.GR()), namespaced: r.Namespaced, codec: codecOf(catalog, r)}
+		b := &builtIn{name: r.GR().String(), path: pathOf(r.GR()), namespaced: r.Namespaced, codec: codecOf(catalog, r, older)}
 		l.byName[b.name], l.byPath[b.path] = b, b
 	}
 	return l

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 
 	admissionv1alpha1 "k8s.io/api/admissionregistration/v1alpha1"
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
@@ -60,7 +61,7 @@ func (o other) in(group string) other { o.group = group; return o }
 // others are the versions of the kinds served that k8s.io/api still has. kube-apiserver 1.37 reads the same
 // ones.
 func others() []other {
-	return append(policies(), append(workloads(), append(network(), append(devices(), cluster()...)...)...)...)
+	return slices.Concat(policies(), workloads(), network(), devices(), cluster())
 }
 
 func policies() []other {
@@ -162,7 +163,7 @@ func cluster() []other {
 }
 
 // codecOf returns what converts the values of a built-in resource.
-func codecOf(catalog *kinds.Catalog, r *kinds.Resource) codec {
+func codecOf(catalog *kinds.Catalog, r *kinds.Resource, older []other) codec {
 	own := typeMeta{r.APIVersion(), r.Kind}
 	c := codec{resource: r, standard: own, versions: map[typeMeta]version{}}
 	if r.IsDefinition() {
@@ -182,9 +183,9 @@ func codecOf(catalog *kinds.Catalog, r *kinds.Resource) codec {
 			convert: func(content map[string]any) (map[string]any, error) { return view.Store(content), nil },
 		}
 	}
-	for _, o := range others() {
+	for _, o := range older {
 		for _, s := range served {
-			if o.Kind() != s.GVK().GroupKind() {
+			if o.now() != s.GVK().GroupKind() {
 				continue
 			}
 			apiVersion, kind := o.GVK.ToAPIVersionAndKind()
@@ -200,8 +201,8 @@ func codecOf(catalog *kinds.Catalog, r *kinds.Resource) codec {
 	return c
 }
 
-// Kind is the kind that the version is one of.
-func (o other) Kind() schema.GroupKind {
+// now is the kind that the version is one of.
+func (o other) now() schema.GroupKind {
 	gk := o.GVK.GroupKind()
 	if o.group != "" {
 		gk.Group = o.group
