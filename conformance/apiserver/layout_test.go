@@ -84,20 +84,33 @@ func (s *shared) create(t *testing.T) []string {
 	})
 	var keys []string
 	add := func(r *kinds.Resource, body []byte) {
-		answer := must(t, s.reference.target, http.MethodPost, urlOf(r, "default", ""), string(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.reference.target.URL+urlOf(r, "default", ""),
+			bytes.NewReader(body))
+		if err != nil {
+			t.Fatalf("make a request: %v", err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		code, answer, err := send(s.reference.target, req)
+		switch {
+		case err == nil && code == http.StatusConflict: // it is one that kube-apiserver has made itself
+			answer = body
+		case err != nil || code != http.StatusCreated:
+			t.Errorf("create a %s: %d %s %v", r.Kind, code, answer, err)
+			return
+		}
 		keys = append(keys, r.GR().String()+"/"+keyOf(t, r, answer).String())
 	}
 	for _, r := range builtin.Catalog().Stored() {
 		add(r, inDefault(t, r, builtintest.Manifest(t, r)))
 	}
 	must(t, s.reference.target, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "foos.t.example.com"},
-		"spec": {"group": "t.example.com", "scope": "Namespaced", "names": {"plural": "foos", "kind": "Foo"}, "versions": [
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.layout.example.com"},
+		"spec": {"group": "layout.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [
 			{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
 				{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`)
 	var resources []*kinds.Resource
 	poll(t, "the definition is established", func() bool {
-		code, body := get(t, s.reference.target, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.t.example.com")
+		code, body := get(t, s.reference.target, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.layout.example.com")
 		if code != http.StatusOK {
 			return false
 		}
@@ -105,11 +118,11 @@ func (s *shared) create(t *testing.T) []string {
 		if resources, err = custom.Resources(body); err != nil {
 			t.Fatalf("read the definition: %v", err)
 		}
-		code, _ = get(t, s.reference.target, "/apis/t.example.com/v1/foos")
+		code, _ = get(t, s.reference.target, "/apis/layout.example.com/v1/things")
 		return len(resources) > 0 && code == http.StatusOK
 	})
 	s.live.Store(s.live.Load().With(resources...))
-	add(resources[0], []byte(`{"apiVersion": "t.example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "a": "<&>",
+	add(resources[0], []byte(`{"apiVersion": "layout.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}, "a": "<&>",
 		"spec": {"b": 1.5, "a": [1, null, {}], "big": 9007199254740993}}`))
 	return keys
 }
