@@ -25,6 +25,13 @@ import (
 // unserved are the first parts of the keys that kube-apiserver has in etcd by itself and gapless leaves alone.
 var unserved = []string{"apiregistration.k8s.io", "flowschemas", "peerserverleases", "prioritylevelconfigurations", "ranges"}
 
+// filledIn are the kinds whose objects kube-apiserver stores without what it fills in when it reads them:
+// its strategies change them after their defaults. The layout returns, and stores again, all of it.
+var filledIn = map[string]string{
+	"jobs.batch":             "labels, those of the template",
+	"persistentvolumeclaims": "status.phase",
+}
+
 // shared is an etcd with what a kube-apiserver has written.
 type shared struct {
 	reference *reference
@@ -203,7 +210,8 @@ func (s *shared) check(t *testing.T, etcdKey, key string) {
 		t.Errorf("encode: %v", err)
 		return
 	}
-	if r, _ := s.resource(t, key); !r.Custom && !r.IsDefinition() && !bytes.Equal(again, stored) {
+	r, _ := s.resource(t, key)
+	if bytesOf := !r.Custom && !r.IsDefinition() && filledIn[r.GR().String()] == ""; bytesOf && !bytes.Equal(again, stored) {
 		t.Errorf("%s comes back as\n%q, it was\n%q", key, again, stored)
 	}
 	if back, err := s.layout.Decode(key, again); err != nil || !bytes.Equal(back, value) {
