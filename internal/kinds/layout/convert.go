@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
@@ -71,7 +72,7 @@ func deployment(content tree.Object) {
 	spec := tree.Child(content, "spec")
 	if to, is := spec["rollbackTo"].(tree.Object); is {
 		revision, _ := to["revision"].(int64)
-		annotate(content, "deprecated.deployment.rollback.revision", revision)
+		annotate(content, "deprecated.deployment.rollback.to", revision)
 	}
 	delete(spec, "rollbackTo")
 }
@@ -80,8 +81,40 @@ func deployment(content tree.Object) {
 func daemonSet(content tree.Object) {
 	spec := tree.Child(content, "spec")
 	generation, _ := spec["templateGeneration"].(int64)
-	annotate(content, "deprecated.daemonset.template.generation", generation)
+	annotate(content, templateGeneration, generation)
 	delete(spec, "templateGeneration")
+}
+
+// templateGeneration is an annotation that upstream's conversion gives every daemon set.
+const templateGeneration = "deprecated.daemonset.template.generation"
+
+// finishing returns what a kind's objects get, or keep, when they are read from etcd, besides the defaults.
+// Two kinds have defaults here that upstream fills in when an object is written, by the strategy: these must not
+// appear in an object that was stored without them.
+func finishing(r *kinds.Resource) func(content tree.Object, fill func()) {
+	switch {
+	case r.IsDefinition():
+		return func(content tree.Object, fill func()) { keeping(content, "status", "storedVersions", fill) }
+	case r.Group == "" && r.Kind == "Namespace":
+		return func(content tree.Object, fill func()) { keeping(content, "spec", "finalizers", fill) }
+	case r.Group == "apps" && r.Kind == "DaemonSet":
+		return func(content tree.Object, fill func()) {
+			fill()
+			tree.Set(tree.Made(content, "metadata", "annotations"), templateGeneration, "0")
+		}
+	}
+	return func(_ tree.Object, fill func()) { fill() }
+}
+
+// keeping calls fill, which does not change one member of a part of an object.
+func keeping(content tree.Object, part, member string, fill func()) {
+	was, had := tree.Child(content, part)[member]
+	fill()
+	if now := tree.Child(content, part); had {
+		now[member] = was
+	} else {
+		delete(now, member)
+	}
 }
 
 func annotate(content tree.Object, name string, value int64) {

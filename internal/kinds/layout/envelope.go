@@ -17,13 +17,13 @@ const magic = "k8s\x00"
 
 // The fields of runtime.Unknown and of runtime.TypeMeta inside of it.
 const (
-	fieldTypeMeta        protowire.Number = 1
-	fieldRaw             protowire.Number = 2
-	fieldContentEncoding protowire.Number = 3
-	fieldContentType     protowire.Number = 4
+	fieldTypeMeta        = 1
+	fieldRaw             = 2
+	fieldContentEncoding = 3
+	fieldContentType     = 4
 
-	fieldAPIVersion protowire.Number = 1
-	fieldKind       protowire.Number = 2
+	fieldAPIVersion = 1
+	fieldKind       = 2
 )
 
 // header is the part of an envelope before the length of the message.
@@ -56,10 +56,10 @@ type envelope struct{ apiVersion, kind, message []byte }
 func open(value []byte) (envelope, error) {
 	var e envelope
 	var encoding []byte
-	err := fields(value[len(magic):], func(number protowire.Number, data []byte) error {
+	err := fields(value[len(magic):], func(number int32, data []byte) error {
 		switch number {
 		case fieldTypeMeta:
-			return fields(data, func(number protowire.Number, data []byte) error {
+			return fields(data, func(number int32, data []byte) error {
 				switch number {
 				case fieldAPIVersion:
 					e.apiVersion = data
@@ -85,7 +85,7 @@ func open(value []byte) (envelope, error) {
 }
 
 // fields calls yield for each field of a message that consists of bytes.
-func fields(data []byte, yield func(number protowire.Number, data []byte) error) error {
+func fields(data []byte, yield func(number int32, data []byte) error) error {
 	for len(data) > 0 {
 		number, typ, n := protowire.ConsumeTag(data)
 		if n < 0 {
@@ -103,7 +103,7 @@ func fields(data []byte, yield func(number protowire.Number, data []byte) error)
 		if n < 0 {
 			return protowire.ParseError(n)
 		}
-		if err := yield(number, content); err != nil {
+		if err := yield(int32(number), content); err != nil {
 			return err
 		}
 		data = data[n:]

@@ -22,6 +22,7 @@ type codec struct {
 	versions map[typeMeta]version
 	// standard is the version that kube-apiserver writes.
 	standard typeMeta
+	finish   func(content map[string]any, fill func()) // see finishing
 }
 
 type typeMeta struct{ apiVersion, kind string }
@@ -155,7 +156,8 @@ func (c *codec) decode(stored []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return content, c.resource.Type.Default(&unstructured.Unstructured{Object: content})
+	c.finish(content, func() { err = c.resource.Type.Default(&unstructured.Unstructured{Object: content}) })
+	return content, err
 }
 
 // typeMeta returns what an envelope says about its object. One that says nothing holds the standard version.

@@ -116,7 +116,11 @@ func TestDecodedObjectsAreWhatTheStoreHas(t *testing.T) {
 		if err := r.Type.Default(u); err != nil {
 			t.Fatalf("default the %s: %v", r.Kind, err)
 		}
-		delete(u.Object["metadata"].(map[string]any), "selfLink")
+		metadata := u.Object["metadata"].(map[string]any)
+		delete(metadata, "selfLink")
+		if r.Kind == "DaemonSet" {
+			metadata["annotations"].(map[string]any)["deprecated.daemonset.template.generation"] = "0"
+		}
 		want, err := wire.Canonical(u.Object)
 		if err != nil {
 			t.Fatalf("encode the %s: %v", r.Kind, err)
@@ -225,6 +229,35 @@ func TestDefinitionsAreStoredAsKubeAPIServerStoresThem(t *testing.T) {
 		}
 		if diff := cmp.Diff(tree(t, value), tree(t, back)); diff != "" {
 			t.Errorf("it comes back as another one (-want +got): %s", diff)
+		}
+	}
+}
+
+func TestOnlyDefaultsThatReadingFillsInAreFilledIn(t *testing.T) {
+	l := newLayout()
+	for name, c := range map[string]struct{ key, value, want string }{
+		"the port of a service has a protocol": {
+			"services/d/a", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"ports":[{"port":1}]}}`, `"protocol":"TCP"`,
+		},
+		"a namespace that was finalized stays so": {
+			"namespaces/a", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"},"spec":{}}`, `"spec":{},`,
+		},
+		"a namespace keeps its finalizers": {
+			"namespaces/a", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"},"spec":{"finalizers":["x"]}}`, `["x"]`,
+		},
+		"a definition keeps its stored versions": {
+			"customresourcedefinitions.apiextensions.k8s.io/a", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+				`"metadata":{"name":"a"},"spec":{"group":"g","names":{"kind":"K","plural":"p"},"scope":"Cluster",` +
+				`"versions":[{"name":"v2","served":true,"storage":true}]},"status":{"storedVersions":["v1"]}}`, `["v1"]`,
+		},
+		"a daemon set has its deprecated generation": {
+			"daemonsets.apps/d/a", `{"apiVersion":"apps/v1","kind":"DaemonSet","metadata":{"name":"a"}}`,
+			`"annotations":{"deprecated.daemonset.template.generation":"0"}`,
+		},
+	} {
+		got, err := l.Decode(c.key, []byte(c.value))
+		if err != nil || !strings.Contains(string(got), c.want) {
+			t.Errorf("%s: got %s, %v, want %s in it", name, got, err, c.want)
 		}
 	}
 }

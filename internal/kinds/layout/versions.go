@@ -165,7 +165,7 @@ func cluster() []other {
 // codecOf returns what converts the values of a built-in resource.
 func codecOf(catalog *kinds.Catalog, r *kinds.Resource, older []other) codec {
 	own := typeMeta{r.APIVersion(), r.Kind}
-	c := codec{resource: r, standard: own, versions: map[typeMeta]version{}}
+	c := codec{resource: r, standard: own, versions: map[typeMeta]version{}, finish: finishing(r)}
 	if r.IsDefinition() {
 		c.encode, c.standard, c.versions = encodeDefinition, definitionStandard(), definitionVersions(r)
 		return c
