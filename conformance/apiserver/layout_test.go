@@ -111,13 +111,16 @@ func (s *shared) create(t *testing.T) []string {
 		add(r, inDefault(t, r, builtintest.Manifest(t, r)))
 	}
 	must(t, s.reference.target, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "things.layout.example.com"},
-		"spec": {"group": "layout.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"}, "versions": [
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": {"name": "things.layout.example.com"},
+		"spec": {"group": "layout.example.com", "scope": "Namespaced", "names": {"plural": "things", "kind": "Thing"},
+			"versions": [
 			{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
 				{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`)
+	const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.layout.example.com"
 	var resources []*kinds.Resource
 	poll(t, "the definition is established", func() bool {
-		code, body := get(t, s.reference.target, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.layout.example.com")
+		code, body := get(t, s.reference.target, definition)
 		if code != http.StatusOK {
 			return false
 		}
@@ -211,7 +214,7 @@ func (s *shared) check(t *testing.T, etcdKey, key string) {
 		return
 	}
 	r, _ := s.resource(t, key)
-	if bytesOf := !r.Custom && !r.IsDefinition() && filledIn[r.GR().String()] == ""; bytesOf && !bytes.Equal(again, stored) {
+	if equal := !r.Custom && !r.IsDefinition() && filledIn[r.GR().String()] == ""; equal && !bytes.Equal(again, stored) {
 		t.Errorf("%s comes back as\n%q, it was\n%q", key, again, stored)
 	}
 	if back, err := s.layout.Decode(key, again); err != nil || !bytes.Equal(back, value) {

@@ -41,7 +41,8 @@ func benchmarked(b *testing.B) map[string][]byte {
 			`,"type":"Opaque"}`),
 		"pods/default/small":           small,
 		"pods/default/large":           large,
-		"foos.example.com/default/2KB": []byte(`{"apiVersion":"example.com/v1","kind":"Foo",` + metadata + `,"spec":` + text(1600) + `}`),
+		"foos.example.com/default/2KB": []byte(`{"apiVersion":"example.com/v1","kind":"Foo",` + metadata + `,"spec":` + text(1600) +
+			`}`),
 	}
 }
 

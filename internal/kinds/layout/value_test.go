@@ -138,7 +138,8 @@ func TestDecodedObjectsAreWhatTheStoreHas(t *testing.T) {
 	}
 }
 
-// gone are versions that k8s.io/api had in the releases that it has fixtures of, and does not have any more. kube-apiserver 1.37 does not read them either.
+// gone are versions that k8s.io/api had in the releases that it has fixtures of, and does not have any more.
+// kube-apiserver 1.37 does not read them either.
 var gone = map[string]bool{
 	"autoscaling.v2beta1.HorizontalPodAutoscaler": true, "autoscaling.v2beta2.HorizontalPodAutoscaler": true,
 	"networking.k8s.io.v1alpha1.IPAddress": true, "networking.k8s.io.v1alpha1.ServiceCIDR": true,
@@ -237,7 +238,8 @@ func TestOnlyDefaultsThatReadingFillsInAreFilledIn(t *testing.T) {
 	l := newLayout()
 	for name, c := range map[string]struct{ key, value, want string }{
 		"the port of a service has a protocol": {
-			"services/d/a", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"ports":[{"port":1}]}}`, `"protocol":"TCP"`,
+			"services/d/a", `{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"ports":[{"port":1}]}}`,
+			`"protocol":"TCP"`,
 		},
 		"a namespace that was finalized stays so": {
 			"namespaces/a", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"},"spec":{}}`, `"spec":{},`,
@@ -246,7 +248,8 @@ func TestOnlyDefaultsThatReadingFillsInAreFilledIn(t *testing.T) {
 			"namespaces/a", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"},"spec":{"finalizers":["x"]}}`, `["x"]`,
 		},
 		"a definition keeps its stored versions": {
-			"customresourcedefinitions.apiextensions.k8s.io/a", `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
+			"customresourcedefinitions.apiextensions.k8s.io/a",
+			`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",` +
 				`"metadata":{"name":"a"},"spec":{"group":"g","names":{"kind":"K","plural":"p"},"scope":"Cluster",` +
 				`"versions":[{"name":"v2","served":true,"storage":true}]},"status":{"storedVersions":["v1"]}}`, `["v1"]`,
 		},
@@ -264,7 +267,8 @@ func TestOnlyDefaultsThatReadingFillsInAreFilledIn(t *testing.T) {
 
 func TestCustomResourcesStayInTheirVersion(t *testing.T) {
 	l := newLayout()
-	value := `{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a","namespace":"default"},"big":12345678901234567890,` +
+	value := `{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a","namespace":"default"},` +
+		`"big":12345678901234567890,` +
 		`"data":{"b":1,"a":"<>"}}`
 	stored, err := l.Encode("foos.example.com/default/a", []byte(value))
 	if err != nil {
