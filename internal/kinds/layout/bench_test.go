@@ -34,15 +34,15 @@ func benchmarked(b *testing.B) map[string][]byte {
 	if err != nil {
 		b.Fatalf("encode a pod: %v", err)
 	}
+	head := func(kind string) string { return `{"apiVersion":"v1","kind":"` + kind + `",` + metadata + `,"data":` }
+	custom := `{"apiVersion":"example.com/v1","kind":"Foo",` + metadata + `,"spec":`
 	return map[string][]byte{
-		"configmaps/default/2KB":  []byte(`{"apiVersion":"v1","kind":"ConfigMap",` + metadata + `,"data":` + text(1600) + `}`),
-		"configmaps/default/16KB": []byte(`{"apiVersion":"v1","kind":"ConfigMap",` + metadata + `,"data":` + text(15600) + `}`),
-		"secrets/default/2KB": []byte(`{"apiVersion":"v1","kind":"Secret",` + metadata + `,"data":` + text(1600) +
-			`,"type":"Opaque"}`),
+		"configmaps/default/2KB":       []byte(head("ConfigMap") + text(1600) + `}`),
+		"configmaps/default/16KB":      []byte(head("ConfigMap") + text(15600) + `}`),
+		"secrets/default/2KB":          []byte(head("Secret") + text(1600) + `,"type":"Opaque"}`),
 		"pods/default/small":           small,
 		"pods/default/large":           large,
-		"foos.example.com/default/2KB": []byte(`{"apiVersion":"example.com/v1","kind":"Foo",` + metadata + `,"spec":` + text(1600) +
-			`}`),
+		"foos.example.com/default/2KB": []byte(custom + text(1600) + `}`),
 	}
 }
 
