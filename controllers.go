@@ -14,7 +14,6 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/serve"
-	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
 // The controllers that a Server can run, by their names in kube-controller-manager. In
@@ -77,21 +76,36 @@ const namespaceQuiet = 500 * time.Millisecond
 
 // newRegistry makes the registry with the controllers that are turned on, and returns the
 // garbage collector; nil if it is turned off.
-func (s *Server) newRegistry(log *revlog.Log, live *kinds.Live) *gc.Collector {
+func (s *Server) newRegistry(live *kinds.Live) *gc.Collector {
 	cfg := registry.Config{
-		Store: s.store(), Stale: s.values.Stale, Live: live, Logger: s.cfg.Logger,
+		Store: s.store(), Stale: s.backend.stale, Live: live, Logger: s.cfg.Logger,
 		KeepNamespaces: !s.cfg.runs(NamespaceController),
 		NamespaceQuiet: namespaceQuiet,
 	}
+	if s.backend.turn != nil {
+		cfg.Lead = s.backend.turn.Run
+	}
 	var garbage *gc.Collector
 	if s.cfg.runs(GarbageCollectorController) {
-		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
+		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: s.backend.log.Writable})
 		cfg.Collector = garbage
 	}
 	s.admit(&cfg)
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
 	return garbage
+}
+
+// leading returns what runs a controller while this replica is the one that does so. It is run as it is
+// if there is only one server.
+func (s *Server) leading(run func(context.Context) error) func(context.Context) error {
+	turn := s.backend.turn
+	if turn == nil {
+		return run
+	}
+	return func(ctx context.Context) error {
+		return turn.Run(ctx, run)
+	}
 }
 
 // runWhenReady runs a controller from when the server serves.

@@ -102,6 +102,9 @@ type Config struct {
 	// other algorithm is replaced, in the kubeconfig too; its certificate stays valid
 	// until it expires. "" keeps an existing key, and creates a new one with "ecdsa".
 	ClientKeyAlgorithm string
+	// Etcd keeps the objects in an etcd cluster instead of DataDir, so that there can be several
+	// servers; the default is none.
+	Etcd Etcd
 	// Authentication says how callers are identified.
 	Authentication Authentication
 	// Bootstrap says which objects the server creates.
@@ -157,6 +160,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if seam.Of(&c.hidden).Disk != nil && !c.Memory {
 		return c, errors.New("a disk in memory is only for memory mode (Memory)")
+	}
+	if c.Etcd, err = c.Etcd.withDefaults(); err != nil {
+		return c, err
+	}
+	if err := c.checkEtcd(); err != nil {
+		return c, err
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
 		return c, errors.New(
