@@ -125,6 +125,13 @@ func eventually(t testing.TB, within time.Duration, what string, ok func() bool)
 	}
 }
 
+// FreePort returns a port of the loopback address for a program that the test starts, maybe several
+// times.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	return freePort(t)
+}
+
 // inCI reports whether .ci/run runs the tests, which leaves out what takes minutes.
 func inCI() bool { return os.Getenv("CI") == "true" }
 

@@ -40,6 +40,7 @@ const issuer = "https://kubernetes.default.svc.cluster.local"
 type reference struct {
 	target play.Target
 	audit  string // the file of its audit log
+	etcd   string // the URL of its etcd
 }
 
 // common are the flags that both servers have.
@@ -92,7 +93,7 @@ func startReference(t *testing.T, key string) *reference {
 			t.Errorf("stop etcd: %v", err)
 		}
 	})
-	r := &reference{audit: filepath.Join(dir, "audit.log")}
+	r := &reference{audit: filepath.Join(dir, "audit.log"), etcd: member.URL()}
 	certificates, port := filepath.Join(dir, "certificates"), freePort(t)
 	args := append([]string{
 		"--etcd-servers=" + member.URL(), "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + port,

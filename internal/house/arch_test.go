@@ -32,6 +32,7 @@ var policy = map[string][]string{
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/store/encrypted": {"internal/store"},
 	"internal/store/failing":   {"internal/store"},
+	"internal/store/etcd/members": nil,
 	"internal/mirror":          {"kube", "internal/wire", "internal/store", "internal/store/revlog"},
 	"internal/relay": {
 		"kube", "internal/wire", "client", "informer", "internal/mirror", "internal/watchcache", "internal/kinds",

@@ -73,6 +73,9 @@ type Resource struct {
 	// without an envelope. Equal JSON makes equal messages. It is nil for custom resources,
 	// which have no protobuf.
 	Protobuf func(object []byte) ([]byte, error)
+	// FromProtobuf is the reverse: the tree that the Go struct of a message is encoded as, with
+	// apiVersion and kind. It does not keep message.
+	FromProtobuf func(message []byte) (map[string]any, error)
 }
 
 // ScalePaths are the JSON paths of a scale subresource, without the leading dot.

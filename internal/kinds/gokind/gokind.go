@@ -5,6 +5,7 @@
 //
 // Bodies in protobuf have an envelope, which is read here ([DecodeDeleteOptions] reads one too);
 // answers are messages without it ([EncodeScale], [EncodeMetadata], and Protobuf of each resource).
+// A [Form] converts the messages of a version that is not served.
 package gokind
 
 import (
@@ -108,7 +109,7 @@ func Of[T any, P Object[T]](r Row, check Rules[P]) *kinds.Resource {
 	res.Deprecation = deprecated[T, P](res.GVK())
 	typ := newType[T, P](res.GVK())
 	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.Status, r.Name, r.Defaults, check
-	res.Type, res.Protobuf = typ, typ.encodeProtobuf
+	res.Type, res.Protobuf, res.FromProtobuf = typ, typ.encodeProtobuf, typ.decodeMessage
 	if r.Status {
 		res.CheckStatus = typ.validateStatus
 	}

@@ -1,0 +1,213 @@
+package layout
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gapless-io/gapless/internal/kinds/tree"
+)
+
+// The functions here are what kubernetes pkg/apis/*/v1…/conversion.go do on the way from an older version to
+// the one served. They change content in place.
+
+// subjects gives the subjects of a binding in rbac.authorization.k8s.io/v1alpha1 a group instead of a version.
+func subjects(content tree.Object) {
+	for subject := range tree.Items(content, "subjects") {
+		group, kind := "rbac.authorization.k8s.io", tree.Text(subject, "kind")
+		switch kind {
+		case "ServiceAccount":
+			group = ""
+		case "User":
+			if tree.Text(subject, "name") == "*" {
+				subject["kind"], subject["name"] = "Group", "system:authenticated"
+			}
+		case "Group":
+		default:
+			group = groupOf(tree.Text(subject, "apiVersion"))
+		}
+		delete(subject, "apiVersion")
+		if group != "" {
+			subject["apiGroup"] = group
+		}
+	}
+}
+
+func groupOf(apiVersion string) string {
+	group, _, found := strings.Cut(apiVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+// emptySelector is the key by which one of policy/v1 says what an empty selector of v1beta1 means: no pods.
+const emptySelector = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+
+// budget gives a disruption budget in policy/v1beta1 the selector that selects the same in v1.
+func budget(content tree.Object) {
+	spec := tree.Child(content, "spec")
+	selector, is := spec["selector"].(tree.Object)
+	if !is {
+		return
+	}
+	if len(selector) == 0 {
+		spec["selector"] = tree.Object{"matchExpressions": []any{tree.Object{"key": emptySelector, "operator": "Exists"}}}
+		return
+	}
+	given, _ := selector["matchExpressions"].([]any)
+	left := slices.DeleteFunc(slices.Clone(given), func(item any) bool {
+		expression, is := item.(tree.Object)
+		return is && tree.Text(expression, "key") == emptySelector
+	})
+	if delete(selector, "matchExpressions"); len(left) > 0 {
+		selector["matchExpressions"] = left
+	}
+}
+
+// deployment moves rollbackTo into an annotation.
+func deployment(content tree.Object) {
+	spec := tree.Child(content, "spec")
+	if to, is := spec["rollbackTo"].(tree.Object); is {
+		revision, _ := to["revision"].(int64)
+		annotate(content, "deprecated.deployment.rollback.revision", revision)
+	}
+	delete(spec, "rollbackTo")
+}
+
+// daemonSet moves templateGeneration into an annotation.
+func daemonSet(content tree.Object) {
+	spec := tree.Child(content, "spec")
+	generation, _ := spec["templateGeneration"].(int64)
+	annotate(content, "deprecated.daemonset.template.generation", generation)
+	delete(spec, "templateGeneration")
+}
+
+func annotate(content tree.Object, name string, value int64) {
+	if annotations := tree.Made(content, "metadata", "annotations"); annotations != nil {
+		annotations[name] = strconv.FormatInt(value, 10)
+	}
+}
+
+// ingress gives the backends of an ingress in v1beta1 the form of v1.
+func ingress(content tree.Object) {
+	spec := tree.Child(content, "spec")
+	if backend, is := spec["backend"].(tree.Object); is {
+		delete(spec, "backend")
+		ingressBackend(backend)
+		spec["defaultBackend"] = backend
+	}
+	for rule := range tree.Items(spec, "rules") {
+		for path := range tree.Items(tree.Child(rule, "http"), "paths") {
+			ingressBackend(tree.Child(path, "backend"))
+			tree.Set(path, "pathType", "ImplementationSpecific") // the default of v1beta1
+		}
+	}
+}
+
+func ingressBackend(backend tree.Object) {
+	name, port := tree.Text(backend, "serviceName"), backend["servicePort"]
+	delete(backend, "serviceName")
+	delete(backend, "servicePort")
+	service := tree.Object{"name": name, "port": tree.Object{}}
+	switch port := port.(type) {
+	case string:
+		service["port"] = tree.Object{"name": port}
+	case int64:
+		if port != 0 {
+			service["port"] = tree.Object{"number": port}
+		} else if name == "" {
+			return
+		}
+	default:
+		if name == "" {
+			return
+		}
+	}
+	backend["service"] = service
+}
+
+// endpoints gives the endpoints of a slice in discovery.k8s.io/v1beta1 a zone, and the rest of their
+// topology another name.
+func endpoints(content tree.Object) {
+	const zoneLabel, hostLabel = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+	for endpoint := range tree.Items(content, "endpoints") {
+		given, is := endpoint["topology"].(tree.Object)
+		if !is {
+			continue
+		}
+		delete(endpoint, "topology")
+		left := maps.Clone(given)
+		if zone, has := left[zoneLabel]; has {
+			endpoint["zone"] = zone
+			delete(left, zoneLabel)
+		}
+		if host, has := left[hostLabel]; has && host == endpoint["nodeName"] {
+			delete(left, hostLabel)
+		}
+		if len(left) > 0 {
+			endpoint["deprecatedTopology"] = left
+		}
+	}
+}
+
+// runtimeClass moves up the members of the spec that a class has in node.k8s.io/v1alpha1.
+func runtimeClass(content tree.Object) {
+	spec := tree.Child(content, "spec")
+	delete(content, "spec")
+	content["handler"] = tree.Text(spec, "runtimeHandler")
+	for _, name := range []string{"overhead", "scheduling"} {
+		if value, has := spec[name]; has {
+			content[name] = value
+		}
+	}
+}
+
+// signingRequest names the signer that a request of certificates.k8s.io/v1beta1 had before signers had names.
+func signingRequest(content tree.Object) {
+	tree.Set(tree.Child(content, "spec"), "signerName", "kubernetes.io/legacy-unknown")
+}
+
+// claim gives the requests of a claim in resource.k8s.io/v1beta1 the form of v1.
+func claim(content tree.Object) { deviceRequests(tree.Child(content, "spec")) }
+
+// claimTemplate is claim for a template.
+func claimTemplate(content tree.Object) { deviceRequests(tree.Child(content, "spec", "spec")) }
+
+// exactly are the members of a request that v1 has in a member "exactly".
+func exactly() []string {
+	return []string{
+		"deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
+		"derivedAttributes",
+	}
+}
+
+func deviceRequests(spec tree.Object) {
+	for request := range tree.Items(tree.Child(spec, "devices"), "requests") {
+		exact := tree.Object{}
+		for _, name := range exactly() {
+			if value, has := request[name]; has {
+				delete(request, name)
+				if value != "" { // deviceClassName is always written
+					exact[name] = value
+				}
+			}
+		}
+		if len(exact) > 0 {
+			request["exactly"] = exact
+		}
+	}
+}
+
+// slice moves up what the devices of a slice in resource.k8s.io/v1beta1 have in a member "basic".
+func slice(content tree.Object) {
+	for device := range tree.Items(tree.Child(content, "spec"), "devices") {
+		basic, is := device["basic"].(tree.Object)
+		if !is {
+			continue
+		}
+		delete(device, "basic")
+		maps.Copy(device, basic)
+	}
+}

@@ -1,0 +1,168 @@
+package layout
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
+	"github.com/gapless-io/gapless/internal/wire"
+)
+
+// codec converts the values of a built-in resource.
+type codec struct {
+	resource *kinds.Resource
+	// encode makes the value in etcd of one in the store.
+	encode func(value []byte) ([]byte, error)
+	// versions are the ones that can be read. The key is apiVersion and kind.
+	versions map[typeMeta]version
+	// standard is the version that kube-apiserver writes.
+	standard typeMeta
+}
+
+type typeMeta struct{ apiVersion, kind string }
+
+// version reads a version of a kind.
+type version struct {
+	// fromProtobuf and fromJSON make a tree in this version; fromProtobuf is nil for a kind that is stored in
+	// JSON only.
+	fromProtobuf, fromJSON func(data []byte) (map[string]any, error)
+	// convert makes of it one in the version of the resource; nil: it is in that already.
+	convert func(content map[string]any) (map[string]any, error)
+}
+
+// Encode returns what kube-apiserver would have in etcd for a value of the store: the protobuf envelope with
+// its storage version for built-in kinds, JSON for definitions and custom resources. It does not keep
+// value. Errors: *ValueError, *KeyError.
+func (l *Layout) Encode(key string, value []byte) ([]byte, error) {
+	name, _, _ := strings.Cut(key, "/")
+	b := l.byName[name]
+	if b == nil {
+		if plural, group, found := strings.Cut(name, "."); !found || !custom(group, plural) {
+			return nil, &KeyError{Key: key}
+		}
+		// Upstream's encoder sorts all members and ends the line; the members are the same.
+		return append(bytes.Clone(value), '\n'), nil
+	}
+	stored, err := b.codec.encode(value)
+	if err != nil {
+		return nil, &ValueError{Key: key, Err: err}
+	}
+	return stored, nil
+}
+
+// Decode returns the value of the store for one that kube-apiserver has in etcd: protobuf or JSON, in any
+// version that can be converted to that in which this server stores the resource, with the defaults that
+// kube-apiserver fills in when it reads it. It does not keep stored. Errors: *ValueError, *KeyError.
+func (l *Layout) Decode(key string, stored []byte) ([]byte, error) {
+	name, _, _ := strings.Cut(key, "/")
+	var content map[string]any
+	var err error
+	b := l.byName[name]
+	if b != nil {
+		content, err = b.codec.decode(stored)
+	} else {
+		plural, group, found := strings.Cut(name, ".")
+		if !found || !custom(group, plural) {
+			return nil, &KeyError{Key: key}
+		}
+		content, err = l.decodeCustom(kinds.GroupResource{Group: group, Resource: plural}, stored)
+	}
+	if err != nil {
+		return nil, &ValueError{Key: key, Err: err}
+	}
+	if metadata, is := content["metadata"].(map[string]any); is {
+		delete(metadata, "selfLink") // of releases before 1.20
+	}
+	value, err := wire.Canonical(content)
+	if err != nil {
+		return nil, &ValueError{Key: key, Err: err}
+	}
+	return value, nil
+}
+
+// decodeCustom reads an object of a custom resource, in the version in which it is. Its definition may not be
+// in force yet.
+func (l *Layout) decodeCustom(gr kinds.GroupResource, stored []byte) (map[string]any, error) {
+	switch formOf(stored) {
+	case jsonForm:
+	case encryptedForm:
+		return nil, ErrEncrypted
+	case cborForm:
+		return nil, ErrCBOR
+	case protobufForm, unknownForm:
+		return nil, ErrCorrupt
+	}
+	content, err := jsontree.Decode(stored)
+	if err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	apiVersion, _ := content["apiVersion"].(string)
+	kind, _ := content["kind"].(string)
+	want := kind
+	if r, defined := l.live.Load().Storage(gr); defined {
+		want = r.Kind
+	}
+	if group, _, _ := strings.Cut(apiVersion, "/"); group != gr.Group || kind == "" || kind != want {
+		return nil, &VersionError{APIVersion: apiVersion, Kind: kind, Want: cmp.Or(want, gr.String())}
+	}
+	return content, nil
+}
+
+// decode reads a value of a built-in resource.
+func (c *codec) decode(stored []byte) (map[string]any, error) {
+	var is typeMeta
+	var read func(version) (map[string]any, error)
+	switch formOf(stored) {
+	case protobufForm:
+		e, err := open(stored)
+		if err != nil {
+			return nil, err
+		}
+		is = c.typeMeta(e)
+		read = func(v version) (map[string]any, error) {
+			if v.fromProtobuf == nil {
+				return nil, ErrCorrupt // kube-apiserver has it in JSON
+			}
+			return v.fromProtobuf(e.message)
+		}
+	case jsonForm:
+		apiVersion, kind, err := kinds.Head(stored)
+		if err != nil {
+			return nil, fmt.Errorf("read JSON: %w", err)
+		}
+		is = typeMeta{apiVersion, kind}
+		read = func(v version) (map[string]any, error) { return v.fromJSON(stored) }
+	case encryptedForm:
+		return nil, ErrEncrypted
+	case cborForm:
+		return nil, ErrCBOR
+	case unknownForm:
+		return nil, ErrCorrupt
+	}
+	v, known := c.versions[is]
+	if !known {
+		return nil, &VersionError{APIVersion: is.apiVersion, Kind: is.kind, Want: c.resource.Kind}
+	}
+	content, err := read(v)
+	if err == nil && v.convert != nil {
+		content, err = v.convert(content)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return content, c.resource.Type.Default(&unstructured.Unstructured{Object: content})
+}
+
+// typeMeta returns what an envelope says about its object. One that says nothing holds the standard version.
+func (c *codec) typeMeta(e envelope) typeMeta {
+	if len(e.apiVersion) == 0 && len(e.kind) == 0 ||
+		string(e.apiVersion) == c.standard.apiVersion && string(e.kind) == c.standard.kind {
+		return c.standard
+	}
+	return typeMeta{string(e.apiVersion), string(e.kind)}
+}
