@@ -69,7 +69,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	}
 	r.members = members.New(members.Options{
 		Client: r.client, Prefix: own, CertFile: s.cfg.Etcd.CertFile, Logger: s.cfg.Logger,
-		Replica: members.Replica{ID: id, URL: s.url(), Version: Version()},
+		Replica: members.Replica{ID: id, URL: s.url(), Version: Version().GitVersion},
 		Reached: r.reached, CatchUp: r.store.Progress,
 	})
 	r.compactor = members.NewCompactor(r.members, members.CompactorOptions{Interval: max(s.cfg.Etcd.CompactionInterval, 0)})

@@ -28,8 +28,8 @@ func (c cluster) Find(gr kinds.GroupResource, key wire.Key) *wire.Object {
 		return nil
 	}
 	ranges := `"` + strings.ReplaceAll(string(c), ",", `","`) + `"`
-	o, err := wire.NewObject([]byte(`{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes"},` +
-		`"spec":{"cidrs":[` + ranges + `]}}`))
+	o, err := wire.ParseObject([]byte(`{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes"},` +
+		`"spec":{"cidrs":[` + ranges + `]}}`), nil)
 	if err != nil {
 		panic(err)
 	}
