@@ -31,6 +31,7 @@ var policy = map[string][]string{
 	"internal/store/storetest": {"internal/store"},
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/store/encrypted": {"internal/store"},
+	"internal/store/etcd":      {"internal/store", "internal/store/revlog"},
 	"internal/store/failing":   {"internal/store"},
 	"internal/store/etcd/members": nil,
 	"internal/mirror":          {"kube", "internal/wire", "internal/store", "internal/store/revlog"},

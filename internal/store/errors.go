@@ -14,9 +14,9 @@ var ErrClosed = errors.New("store is closed")
 var ErrInvalid = errors.New("invalid request to the store")
 
 // ErrOutcomeUnknown is wrapped by the error of a write that failed halfway and
-// could not be undone: it is not visible, but a later start may find it. Later writes
-// may succeed.
-var ErrOutcomeUnknown = errors.New("it is unknown whether the write will be there after a restart")
+// could not be undone: it is not visible, but a later start may find it; or that was sent to
+// another store, which did not answer, and may apply it later. Later writes may succeed.
+var ErrOutcomeUnknown = errors.New("it is unknown whether the write took effect, or will be there later")
 
 // CompactedError says that a read or a stream of changes needs a version that compaction
 // removed. The rule is per resource: Floor is the highest revision that superseded a
@@ -74,17 +74,23 @@ func (e *PoisonedError) Error() string {
 func (e *PoisonedError) Unwrap() error { return e.Cause }
 
 // UnavailableError says that a write was refused for a temporary cause, like no
-// disk space or no file handles. It had no effect. The store retries by itself, so
+// disk space, no file handles or no quorum. It had no effect. The store retries by itself, so
 // that later writes succeed once the cause is gone.
 type UnavailableError struct {
-	Cause error
+	// Reading is set if it was no write but a read of the latest state, which the store does not know
+	// for now. What it knows can be read.
+	Reading bool
+	Cause   error
 }
 
 func (e *UnavailableError) Error() string {
+	if e.Reading {
+		return fmt.Sprintf("the latest state is not known for now: %v", e.Cause)
+	}
 	return fmt.Sprintf("no write is accepted for now: %v", e.Cause)
 }
 
-// Unwrap returns the error of the file system.
+// Unwrap returns the error of the file system, or of the other store.
 func (e *UnavailableError) Unwrap() error { return e.Cause }
 
 // TooLargeError says that a key or value is over the store's limit.

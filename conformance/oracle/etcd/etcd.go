@@ -23,6 +23,8 @@ type Options struct {
 	Dir string
 	// NoSync lets it acknowledge writes before they are on disk.
 	NoSync bool
+	// MaxRequestBytes is the size of the largest request; 0: etcd's default.
+	MaxRequestBytes uint
 }
 
 // Member is a running member of its own, and a client of it.
@@ -39,6 +41,9 @@ func Start(ctx context.Context, options Options) (*Member, error) {
 	cfg.Dir = filepath.Join(options.Dir, "etcd")
 	cfg.LogLevel = "fatal" // it calls its own shutdown an error
 	cfg.UnsafeNoFsync = options.NoSync
+	if options.MaxRequestBytes > 0 {
+		cfg.MaxRequestBytes = options.MaxRequestBytes
+	}
 	anyPort := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{anyPort}, []url.URL{anyPort}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{anyPort}, []url.URL{anyPort}

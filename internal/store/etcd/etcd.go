@@ -2,15 +2,18 @@
 // revisions are the resourceVersions, and a log of the replica's own has the history.
 //
 // A [Store] is one replica. A [Layout] says where an object is in etcd, and in which form. A
-// [Cluster] says how to reach one etcd.
+// [Cluster] says how to reach one etcd. A position is a revision of the replica's log, which numbers
+// what it is given without gaps. A hole is a stretch of etcd's revisions of which only the difference
+// between its ends is known, because etcd compacted the changes before the replica had seen them.
+//
+// follow.go has how a replica follows etcd, write.go what it records, positions.go how a position
+// becomes a revision and back, load.go how a start finds that out; commit.go when a write is
+// acknowledged, and what is done when etcd does not answer; progress.go what a fresh read costs.
 package etcd
 
 import (
-	"context"
 	"log/slog"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // Layout translates between the keys and values of a store and those of etcd. It is safe for concurrent
@@ -48,10 +51,9 @@ type Options struct {
 	// History and HistoryBytes bound the history of the replica's log; see revlog.Options.
 	History      time.Duration
 	HistoryBytes int64
-	Logger       *slog.Logger
+	// TTL, if not nil, is how long the object of a key of the store lives after each write of it; 0:
+	// until it is deleted. etcd deletes it.
+	TTL    func(key string) time.Duration
+	Logger *slog.Logger
 }
 
-// Dial returns a client of a cluster. It does not wait for a connection. The caller closes it.
-func Dial(ctx context.Context, c Cluster) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Context: ctx, Endpoints: c.Servers})
-}

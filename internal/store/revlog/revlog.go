@@ -72,6 +72,9 @@ type Options struct {
 	// GroupWrites is how many writes are synced at once at most; 0 means 1024. Few are for
 	// tests of failures.
 	GroupWrites int
+	// Apart, if not "", is a resource that is no part of what is kept for others: feeds of all
+	// resources do not have it, and its floor does not count for ranges over several resources.
+	Apart string
 	// FS replaces the file system below Dir, for tests of failures.
 	FS disk.FS
 	// Logger receives life-cycle messages; nil discards them.
@@ -184,6 +187,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		index:        index.New(),
 		segments:     newSegmentSet(nil),
 	}
+	l.index.Apart = o.Apart
 	if err := l.recover(ctx); err != nil {
 		l.segments.release(l)
 		return nil, errors.Join(err, held.Close(), fs.Dir().Close())

@@ -177,7 +177,10 @@ func (k *feed) changesLocked() []index.Change {
 		return nil
 	}
 	var merged []index.Change
-	for _, r := range k.log.index.Resources {
+	for name, r := range k.log.index.Resources {
+		if name == k.log.opts.Apart {
+			continue
+		}
 		next := r.After(k.after)
 		merged = append(merged, next[:min(len(next), maxBatchChanges+1)]...)
 	}

@@ -107,6 +107,7 @@ type Index struct {
 	Keys      *KeyMap
 	Resources map[string]*Resource
 	Rest      format.Mark // floor of the resources that are not there
+	Apart     string      // the resource that ranges over all resources leave out; "": none
 	LiveBytes int64       // of the newest versions of the keys that exist
 }
 
@@ -206,7 +207,7 @@ func (x *Index) Floor(s Span) (format.Mark, string) {
 	}
 	highest := x.Rest
 	for name, r := range x.Resources {
-		if s.overlaps(name) && r.Floor.Revision > highest.Revision {
+		if s.overlaps(name) && name != x.Apart && r.Floor.Revision > highest.Revision {
 			highest = r.Floor
 		}
 	}

@@ -1,0 +1,108 @@
+package replica_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	oracle "github.com/gapless-io/gapless/conformance/oracle/etcd"
+	"github.com/gapless-io/gapless/internal/store/etcd"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// startEtcd runs an etcd until the test ends.
+func startEtcd(t *testing.T) *oracle.Member {
+	t.Helper()
+	member, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, MaxRequestBytes: 12 << 20})
+	if err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := member.Stop(); err != nil {
+			t.Errorf("stop etcd: %v", err)
+		}
+	})
+	return member
+}
+
+// connect returns a client of etcd, until the test ends.
+func connect(t *testing.T, url string) *clientv3.Client {
+	t.Helper()
+	client, err := etcd.Dial(context.WithoutCancel(t.Context()), etcd.Cluster{Servers: []string{url}})
+	if err != nil {
+		t.Fatalf("make a client of etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("close the client of etcd: %v", err)
+		}
+	})
+	return client
+}
+
+// plain is a layout that writes values as they are, behind a mark.
+type plain string
+
+var mark = []byte("v1:")
+
+func (p plain) Key(key string) (string, error) { return string(p) + key, nil }
+
+func (p plain) StoreKey(key string) (string, bool) {
+	rest, found := strings.CutPrefix(key, string(p))
+	return rest, found && strings.Contains(rest, "/") && !strings.HasPrefix(rest, "ranges/")
+}
+
+func (p plain) Encode(_ string, value []byte) ([]byte, error) { return append(bytes.Clone(mark), value...), nil }
+
+func (p plain) Decode(_ string, stored []byte) ([]byte, error) {
+	return bytes.Clone(bytes.TrimPrefix(stored, mark)), nil
+}
+
+// running is a store that follows etcd.
+type running struct {
+	*etcd.Store
+
+	ended chan error
+}
+
+// run opens a store and runs it until stop, or until the test ends.
+func run(t *testing.T, o etcd.Options) *running {
+	t.Helper()
+	s, err := etcd.Open(t.Context(), o)
+	if err != nil {
+		t.Fatalf("open the store: %v", err)
+	}
+	r := &running{Store: s, ended: make(chan error, 1)}
+	go func() { r.ended <- s.Run(context.WithoutCancel(t.Context())) }() // ends with Close
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the store: %v", err)
+		}
+	})
+	return r
+}
+
+// stop ends the store.
+func (r *running) stop(t *testing.T) {
+	t.Helper()
+	if err := r.Close(); err != nil {
+		t.Fatalf("close the store: %v", err)
+	}
+	if err := <-r.ended; err != nil {
+		t.Fatalf("run the store: %v", err)
+	}
+}
+
+// within ends with the test, and bounds a wait that would be a failure.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,240 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog"
+)
+
+// Commit implements store.Store: it is one transaction of etcd, and returns when the replica's log has
+// it too. store.ErrOutcomeUnknown says that etcd did not answer: the write may have taken effect, or take
+// effect later, unless the object is seen to have changed in another way. The Time of the current record
+// of a conflict is not known.
+func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error) {
+	w, err := s.prepare(ctx, t)
+	if err != nil {
+		return store.Committed{}, err
+	}
+	done, err := s.commit(ctx, w)
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // nothing was written; it expired just now
+		s.leases.lost(w.lease)
+		if w, err = s.prepare(ctx, t); err != nil {
+			return store.Committed{}, err
+		}
+		done, err = s.commit(ctx, w)
+	}
+	if err != nil {
+		return store.Committed{}, err
+	}
+	if _, err := s.wait(ctx, done.Revision); err != nil {
+		return store.Committed{}, err
+	}
+	return done, nil
+}
+
+// write is a Txn as etcd takes it.
+type write struct {
+	store.Txn
+
+	key   string // in etcd
+	value []byte // as it is in etcd
+	lease clientv3.LeaseID
+}
+
+func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
+	w := write{Txn: t}
+	if _, err := s.wait(ctx, 1); err != nil {
+		return w, err
+	}
+	resource, _, found := strings.Cut(t.Key, "/")
+	switch {
+	case !found || resource == "" || resource == own:
+		return w, fmt.Errorf("key %.100q is not of the form resource/rest: %w", t.Key, store.ErrInvalid)
+	case len(t.Key) > revlog.MaxKeyBytes:
+		return w, &store.TooLargeError{What: "key", Bytes: len(t.Key), Limit: revlog.MaxKeyBytes}
+	}
+	var err error
+	if w.key, err = s.opts.Layout.Key(t.Key); err != nil {
+		return w, fmt.Errorf("the key of %q in etcd: %w", t.Key, err)
+	}
+	if t.Delete {
+		return w, nil
+	}
+	if len(t.Value) > revlog.MaxValueBytes-headBytes { // before it is encoded
+		return w, &store.TooLargeError{What: "value", Bytes: len(t.Value), Limit: revlog.MaxValueBytes - headBytes}
+	}
+	if w.value, err = s.opts.Layout.Encode(t.Key, t.Value); err != nil {
+		return w, fmt.Errorf("encode %q for etcd: %w", t.Key, err)
+	}
+	if len(w.value) > revlog.MaxValueBytes-headBytes {
+		return w, &store.TooLargeError{What: "value", Bytes: len(w.value), Limit: revlog.MaxValueBytes - headBytes}
+	}
+	if s.opts.TTL == nil {
+		return w, nil
+	}
+	if ttl := s.opts.TTL(t.Key); ttl > 0 {
+		if w.lease, err = s.leases.take(ctx, ttl); err != nil {
+			return w, s.refused(ctx, err, 0)
+		}
+	}
+	return w, nil
+}
+
+// refused returns the error of a call that had no effect, or ctx's cause.
+func (s *Store) refused(ctx context.Context, err error, bytes int) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	refused := refusal(err, bytes)
+	if refused == nil {
+		refused = &store.UnavailableError{Cause: err}
+	}
+	s.health.wrote(refused)
+	return refused
+}
+
+func (s *Store) commit(ctx context.Context, w write) (store.Committed, error) {
+	before, _ := s.seen()
+	resp, err := s.send(ctx, w)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return store.Committed{}, context.Cause(ctx)
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		return store.Committed{}, err
+	default:
+		if refused := refusal(err, len(w.value)); refused != nil {
+			if _, passes := errors.AsType[*store.UnavailableError](refused); passes {
+				s.health.wrote(refused)
+			}
+			return store.Committed{}, refused
+		}
+		return s.resolve(ctx, w, err)
+	}
+	s.health.wrote(nil)
+	if resp.Header.Revision < before.rev || resp.Succeeded && resp.Header.Revision == before.rev {
+		err := s.wentBack(resp.Header.Revision, before.rev)
+		s.fail(err)
+		return store.Committed{}, err
+	}
+	if resp.Succeeded {
+		return store.Committed{Revision: resp.Header.Revision}, nil
+	}
+	return store.Committed{}, s.conflict(w, resp.Responses[0].GetResponseRange().Kvs)
+}
+
+func (s *Store) send(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
+	txn := s.client.Txn(clientv3.WithRequireLeader(ctx))
+	current := clientv3.OpGet(w.key)
+	condition := clientv3.Compare(clientv3.ModRevision(w.key), "=", w.ExpectedModRevision)
+	switch {
+	case w.Delete && w.ExpectedModRevision == 0: // is always a conflict
+		return txn.If(clientv3.Compare(clientv3.Version(w.key), "<", 0)).Else(current).Commit()
+	case w.Delete:
+		return txn.If(condition).Then(clientv3.OpDelete(w.key)).Else(current).Commit()
+	}
+	return txn.If(condition).Then(clientv3.OpPut(w.key, string(w.value), clientv3.WithLease(w.lease))).Else(current).Commit()
+}
+
+// conflict returns the error of a condition that did not hold.
+func (s *Store) conflict(w write, kvs []*mvccpb.KeyValue) error {
+	conflict := &store.ConflictError{Key: w.Key, Expected: w.ExpectedModRevision}
+	if len(kvs) == 0 {
+		return conflict
+	}
+	kv := kvs[0]
+	value, err := s.opts.Layout.Decode(w.Key, kv.Value)
+	if err != nil {
+		return fmt.Errorf("decode %q of revision %d: %w", w.Key, kv.ModRevision, err)
+	}
+	conflict.Current = &store.Record{Key: w.Key, Value: value, ModRevision: kv.ModRevision, CreateRevision: kv.CreateRevision}
+	return conflict
+}
+
+// resolveFor bounds how long it is tried to find out what came of a write.
+const resolveFor = 5 * time.Second
+
+var errUnresolved = errors.New("etcd has not said what came of the write")
+
+// resolve finds out what came of a write that etcd did not answer. It is certain in two cases: the
+// change that followed the expected version is another one, so that this write can never take effect;
+// or it created an object, with the bytes that were sent, which have an identity of their own. Otherwise
+// somebody else may have written the same bytes, or the request may still be under way.
+func (s *Store) resolve(ctx context.Context, w write, cause error) (store.Committed, error) {
+	unknown := fmt.Errorf("write %q to etcd: %w: %w", w.Key, store.ErrOutcomeUnknown, cause)
+	s.health.wrote(unknown)
+	ctx, cancel := context.WithTimeoutCause(ctx, resolveFor, errUnresolved)
+	defer cancel()
+	rev, err := s.Progress(ctx)
+	if err != nil {
+		return store.Committed{}, errors.Join(unknown, err)
+	}
+	next, err := s.next(ctx, w, rev)
+	if err != nil {
+		return store.Committed{}, errors.Join(unknown, err)
+	}
+	switch {
+	case next == nil:
+		return store.Committed{}, unknown
+	case !w.Delete && !next.deleted && bytes.Equal(next.value, w.value):
+		if w.ExpectedModRevision == 0 {
+			return store.Committed{Revision: next.mod}, nil
+		}
+		return store.Committed{}, unknown
+	case w.Delete && next.deleted:
+		return store.Committed{}, unknown
+	case w.ExpectedModRevision == 0:
+		return store.Committed{}, unknown // it may be deleted, and the write take effect later
+	}
+	resp, err := s.client.Get(ctx, w.key)
+	if err != nil {
+		return store.Committed{}, errors.Join(unknown, withCause(ctx, err))
+	}
+	return store.Committed{}, s.conflict(w, resp.Kvs)
+}
+
+// next returns the first change of the key after the expected version, up to a revision; nil if there
+// is none, or if it is not known.
+func (s *Store) next(ctx context.Context, w write, upTo int64) (*event, error) {
+	s.mu.RLock()
+	from := store.From{Key: w.Key, After: s.positions.at(w.ExpectedModRevision), UpTo: s.positions.at(upTo), Limit: 1}
+	s.mu.RUnlock()
+	if w.ExpectedModRevision == 0 { // the last creation
+		page, err := s.log.Read(ctx, store.Query{Start: w.Key, AtRevision: from.UpTo})
+		if err != nil || len(page.Records) == 0 {
+			return nil, err
+		}
+		e := event{key: w.Key}
+		if e.mod, e.create, e.value, err = decodeObject(page.Records[0].Value); err != nil || e.mod != e.create {
+			return nil, err
+		}
+		return &e, nil
+	}
+	var next *event
+	err := s.each(ctx, from, func(c store.Change) error {
+		if next != nil {
+			return nil
+		}
+		e := event{key: c.Key, deleted: c.Deleted, mod: s.revision(c.Revision)}
+		if !c.Deleted {
+			var err error
+			if e.mod, e.create, e.value, err = decodeObject(c.Value); err != nil {
+				return err
+			}
+		}
+		next = &e
+		return nil
+	})
+	return next, err
+}

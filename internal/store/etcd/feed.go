@@ -1,0 +1,263 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+// feed is a stream of changes, read from the log stretch by stretch: each is up to what readers see
+// when it begins. It waits for nothing in the log, so that it also moves when etcd's revision does and
+// nothing is written.
+type feed struct {
+	store *Store
+	from  store.From
+	done  chan struct{} // closed by Close
+	once  sync.Once
+
+	pos       int64         // every change up to here was delivered
+	through   int64         // the same as a revision
+	compacted int64         // what was delivered, with From.Hold
+	stretch   store.Changes // of the log; nil: none
+	end       moment        // where the stretch ends
+
+	// mu guards hold, which Close and Next use.
+	mu   sync.Mutex
+	hold store.Changes // of the log, with From.Hold
+}
+
+// Changes implements store.Store. The changes at one revision come in one batch, and so do those of a hole,
+// of which only the difference between its ends is known: deletions first, at the revision after its
+// lower end, then the changes in the order of their revisions. Its revisions in between cannot be
+// resumed from.
+func (s *Store) Changes(ctx context.Context, f store.From) (store.Changes, error) {
+	check := f
+	if f.Match != nil || f.Known != nil || f.Want != nil {
+		check.Match, check.Known, check.Want = nil, nil, nil
+	}
+	if f.After < 0 || f.UpTo < 0 { // the log refuses it
+		return s.log.Changes(ctx, check)
+	}
+	at, err := s.wait(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	pos := at.pos // of a revision that is ahead
+	if f.After < at.rev {
+		if pos, err = s.position(f.After, f.Prefix+f.Key); err != nil {
+			return nil, err
+		}
+	}
+	check.After, check.UpTo, check.Hold = pos, max(pos, 1), false
+	if _, err := s.log.Changes(ctx, check); err != nil {
+		return nil, s.expired(err, f.After)
+	}
+	if f.UpTo != 0 && f.UpTo <= f.After {
+		return &store.NoChanges{}, nil
+	}
+	k := &feed{store: s, from: f, done: make(chan struct{}), pos: pos, through: f.After}
+	if f.Hold {
+		if k.hold, err = s.log.Changes(ctx, k.holding()); err != nil {
+			return nil, s.expired(err, f.After)
+		}
+	}
+	return k, nil
+}
+
+// holding is what protects the changes after the feed's position from compaction.
+func (k *feed) holding() store.From {
+	return store.From{Prefix: k.from.Prefix, Key: k.from.Key, After: k.pos, Hold: true}
+}
+
+// Next implements store.Changes.
+func (k *feed) Next(ctx context.Context) (store.Batch, error) {
+	for {
+		if ctx.Err() != nil {
+			return store.Batch{}, context.Cause(ctx)
+		}
+		select {
+		case <-k.done:
+			return store.Batch{}, store.ErrClosed
+		case <-k.store.closing:
+			return store.Batch{}, store.ErrClosed
+		default:
+		}
+		if k.from.UpTo != 0 && k.through >= k.from.UpTo {
+			return store.Batch{}, io.EOF
+		}
+		at, compacted, moved := k.store.seenByFeeds()
+		if k.stretch != nil || at.pos > k.pos || at.rev > k.through {
+			b, err := k.advance(ctx, at)
+			if err != nil {
+				return store.Batch{}, err
+			}
+			if b.Through > k.through {
+				return k.deliver(ctx, b, compacted)
+			}
+			continue
+		}
+		if k.from.Hold && compacted > k.compacted {
+			return k.deliver(ctx, store.Batch{Through: k.through}, compacted)
+		}
+		select {
+		case <-moved:
+		case <-k.done:
+		case <-k.store.closing:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// seenByFeeds returns what readers see, up to where history is compacted, and what is closed when
+// that moves.
+func (s *Store) seenByFeeds() (at moment, compacted int64, moved <-chan struct{}) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.visible, s.compacted, s.moved
+}
+
+// deliver moves the feed past a batch.
+func (k *feed) deliver(ctx context.Context, b store.Batch, compacted int64) (store.Batch, error) {
+	k.through = b.Through
+	if !k.from.Hold {
+		return b, nil
+	}
+	k.compacted, b.Compacted = compacted, min(compacted, b.Through)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.hold == nil {
+		return store.Batch{}, store.ErrClosed
+	}
+	next, err := k.store.log.Changes(ctx, k.holding())
+	if err != nil {
+		return store.Batch{}, k.store.expired(err, b.Through)
+	}
+	last := k.hold
+	k.hold = next
+	return b, last.Close()
+}
+
+// advance reads a batch up to what readers see, whose Through is not higher than before if there is
+// none.
+func (k *feed) advance(ctx context.Context, at moment) (store.Batch, error) {
+	if k.stretch == nil {
+		if k.from.UpTo != 0 && k.from.UpTo < at.rev {
+			pos, err := k.store.position(k.from.UpTo, k.from.Prefix+k.from.Key)
+			if err != nil {
+				return store.Batch{}, err
+			}
+			at = moment{pos: pos, rev: k.from.UpTo}
+		}
+		if at.pos <= k.pos {
+			return store.Batch{Through: at.rev}, nil
+		}
+		if err := k.begin(ctx, at); err != nil {
+			return store.Batch{}, err
+		}
+	}
+	var b store.Batch
+	for more := true; more; {
+		read, err := k.stretch.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			k.stretch, k.pos, b.Through = nil, k.end.pos, max(b.Through, k.end.rev)
+			return b, nil
+		}
+		if err != nil {
+			return store.Batch{}, k.store.expired(err, k.through)
+		}
+		if err := k.append(&b, read.Changes); err != nil {
+			return store.Batch{}, err
+		}
+		k.pos = read.Through
+		b.Through, more = k.store.throughOf(read.Through, k.end)
+	}
+	return b, nil
+}
+
+// begin opens the stretch of the log up to what readers see.
+func (k *feed) begin(ctx context.Context, at moment) error {
+	below := k.from
+	below.After, below.UpTo, below.Hold = k.pos, at.pos, false
+	if match := k.from.Match; match != nil {
+		below.Match = func(key string) bool { return !strings.HasPrefix(key, own+"/") && match(key) }
+	}
+	if known := k.from.Known; known != nil {
+		below.Known = func(key string, pos int64) (int, bool) { return known(key, k.store.revision(pos)) }
+	}
+	if want := k.from.Want; want != nil {
+		below.Want = func(c store.Change) (value, previous bool) {
+			k.store.revisions(&c)
+			return want(c)
+		}
+	}
+	var err error
+	k.stretch, err = k.store.log.Changes(ctx, below)
+	k.end = at
+	return k.store.expired(err, k.through)
+}
+
+// append adds changes of the log to a batch.
+func (k *feed) append(b *store.Batch, changes []store.Change) error {
+	for _, c := range changes {
+		k.store.revisions(&c)
+		if c.Revision <= k.from.After { // of a stream that began in the future
+			continue
+		}
+		if c.Value != nil {
+			r := store.Record{Key: c.Key, Value: c.Value}
+			if err := k.store.reveal(&r); err != nil {
+				return err
+			}
+			c.Value = r.Value
+		}
+		if c.Previous != nil && c.Previous.Value != nil {
+			if err := k.store.reveal(c.Previous); err != nil {
+				return err
+			}
+		}
+		b.Changes = append(b.Changes, c)
+	}
+	return nil
+}
+
+// revisions gives a change of the log etcd's revisions, in place; not its values.
+func (s *Store) revisions(c *store.Change) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c.Revision = s.positions.revision(c.Revision)
+	if c.Previous != nil {
+		previous := *c.Previous
+		previous.ModRevision = s.positions.revision(previous.ModRevision)
+		previous.CreateRevision = s.positions.revision(previous.CreateRevision)
+		c.Previous = &previous
+	}
+}
+
+// throughOf returns up to which revision a position is, and whether more has to be in the same batch.
+func (s *Store) throughOf(pos int64, end moment) (rev int64, more bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if pos >= end.pos {
+		return end.rev, false
+	}
+	return s.positions.before(pos), s.positions.splits(pos)
+}
+
+// Close implements store.Changes.
+func (k *feed) Close() error {
+	var err error
+	k.once.Do(func() {
+		close(k.done)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.hold != nil {
+			err = k.hold.Close()
+			k.hold = nil
+		}
+	})
+	return err
+}

@@ -1,0 +1,404 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+const (
+	// firstRetry and lastRetry bound how long follow waits after a failure.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 5 * time.Second
+	// contactTimeout bounds the first reads of a session.
+	contactTimeout = 10 * time.Second
+	// askEvery is how often etcd is asked how far a watch is while somebody waits for it:
+	// apiserver storage/cacher/progress/watch_progress.go progressRequestPeriod.
+	askEvery = 100 * time.Millisecond
+	// proveEvery is how often etcd is asked that when nothing else shows that the watch is alive.
+	proveEvery = 2 * time.Second
+	// mostResponses is how many responses of a watch are recorded at once.
+	mostResponses = 256
+	// pageKeys is how many keys of the state are read at once.
+	pageKeys = 1000
+)
+
+// follow records what etcd commits, until ctx ends. Error: *HistoryError.
+func (s *Store) follow(ctx context.Context) error {
+	for retry := firstRetry; ; {
+		began := time.Now()
+		err := s.session(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.health.failed(err)
+		if _, is := errors.AsType[*HistoryError](err); is {
+			return err
+		}
+		if _, is := errors.AsType[*store.PoisonedError](err); is {
+			<-ctx.Done() // reads go on
+			return nil
+		}
+		if time.Since(began) > lastRetry {
+			retry = firstRetry
+		}
+		s.logger.WarnContext(ctx, "the replica does not follow etcd, and tries again", slog.Any("error", err),
+			slog.Int64("retry_ms", retry.Milliseconds()))
+		select {
+		case <-time.After(retry/2 + rand.N(retry)): // jitter: replicas lose a member together
+		case <-ctx.Done():
+			return nil
+		}
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// session makes sure that etcd continues what is recorded, reads its state if that is not known, and
+// follows its watch until it fails.
+func (s *Store) session(ctx context.Context) error {
+	if err := s.contact(ctx); err != nil {
+		return err
+	}
+	for {
+		at, _ := s.seen()
+		s.mu.RLock()
+		torn := s.torn != nil
+		s.mu.RUnlock()
+		if at.rev == 0 || torn {
+			if err := s.readState(ctx); err != nil {
+				return err
+			}
+		}
+		err := s.watch(ctx)
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			return err
+		}
+		s.logger.WarnContext(ctx, "etcd has compacted changes that the replica missed: it reads the state",
+			slog.Int64("reached", at.rev))
+		if err := s.readState(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// contact checks that the cluster is the one whose history the log has, and that it has not gone back.
+func (s *Store) contact(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), contactTimeout, errContact)
+	defer cancel()
+	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))
+	}
+	if err := s.checkCluster(ctx, resp.Header.ClusterId); err != nil {
+		return err
+	}
+	at, _ := s.seen()
+	if resp.Header.Revision < at.rev {
+		return s.wentBack(resp.Header.Revision, at.rev)
+	}
+	s.health.proved()
+	return s.checkLast(ctx)
+}
+
+var errContact = errors.New("etcd does not answer")
+
+// checkCluster compares the cluster with the one in the log; the first one is recorded.
+func (s *Store) checkCluster(ctx context.Context, id uint64) error {
+	record, err := s.loadOne(ctx, clusterKey)
+	if err != nil {
+		return fmt.Errorf("read which cluster the log is of: %w", err)
+	}
+	found := cluster{id: id, prefix: s.prefix}
+	if record == nil {
+		end, err := s.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
+		return s.writeOwn(ctx, clusterKey, found.encode())
+	}
+	known, err := decodeCluster(record)
+	if err != nil {
+		return fmt.Errorf("%q: %w", clusterKey, err)
+	}
+	if known != found {
+		return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
+			"the log is of the cluster %x with the prefix %s, and the servers are of the cluster %x, with the prefix %s",
+			known.id, known.prefix, found.id, found.prefix)}
+	}
+	return nil
+}
+
+// checkLast compares the last change that is recorded with what etcd has there, as long as it has it:
+// an older snapshot that was restored, and written to since, has another one.
+func (s *Store) checkLast(ctx context.Context) error {
+	end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	last := s.last
+	end()
+	if last.rev == 0 {
+		return nil
+	}
+	key, err := s.opts.Layout.Key(last.key)
+	if err != nil {
+		return fmt.Errorf("the key of %q in etcd: %w", last.key, err)
+	}
+	resp, err := s.client.Get(ctx, key, clientv3.WithRev(last.rev), clientv3.WithKeysOnly())
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %q at revision %d: %w", last.key, last.rev, withCause(ctx, err))
+	}
+	found := int64(0)
+	for _, kv := range resp.Kvs {
+		found = kv.ModRevision
+	}
+	if last.deleted && found == 0 || !last.deleted && found == last.rev {
+		return nil
+	}
+	return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf("%q was written at revision %d in the log, but not in etcd", last.key, last.rev)}
+}
+
+func (s *Store) wentBack(rev, reached int64) error {
+	return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf("etcd is at revision %d, and the log has reached %d", rev, reached)}
+}
+
+// watch follows etcd's watch after what is recorded. It returns what ended it; rpctypes.ErrCompacted
+// if etcd does not have the changes any more.
+func (s *Store) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	watcher := clientv3.NewWatcher(s.client)
+	defer func() { _ = watcher.Close() }() // its stream ends with it
+	at, _ := s.seen()
+	responses := watcher.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(at.rev+1),
+		clientv3.WithProgressNotify(), clientv3.WithFragment(), clientv3.WithCreatedNotify())
+	ask := time.NewTicker(askEvery)
+	defer ask.Stop()
+	proof := time.Now()
+	for {
+		wanted := s.reads.wanted
+		select {
+		case first, open := <-responses:
+			if !open {
+				return fmt.Errorf("watch etcd: %w", errWatchEnded)
+			}
+			if err := s.take(ctx, first, responses); err != nil {
+				return err
+			}
+			proof = time.Now()
+			s.health.proved()
+			continue
+		case <-wanted:
+		case <-ask.C:
+			if at, _ := s.seen(); !s.isWanted(at.rev) && time.Since(proof) < proveEvery {
+				continue
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if at, _ := s.seen(); s.isWanted(at.rev) || time.Since(proof) >= proveEvery {
+			if err := watcher.RequestProgress(ctx); err != nil {
+				return fmt.Errorf("ask etcd for the watch's progress: %w", err)
+			}
+		}
+	}
+}
+
+var errWatchEnded = errors.New("etcd ended the watch")
+
+// isWanted reports whether somebody waits for a revision after rev.
+func (s *Store) isWanted(rev int64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.wanted > rev
+}
+
+// take records a response of the watch, and those that have arrived after it.
+func (s *Store) take(ctx context.Context, first clientv3.WatchResponse, more clientv3.WatchChan) error {
+	at, _ := s.seen()
+	through := at.rev
+	var events []event
+	var failed error
+	for r, n := first, 1; ; n++ {
+		if failed = r.Err(); failed != nil {
+			failed = fmt.Errorf("watch etcd: %w", failed)
+			break
+		}
+		var err error
+		if events, through, err = s.translate(events, through, r); err != nil {
+			return err
+		}
+		if n == mostResponses {
+			break
+		}
+		var open bool
+		select {
+		case r, open = <-more:
+		default:
+		}
+		if !open {
+			break // nothing more for now, or the next receive says that it is closed
+		}
+	}
+	if through > at.rev {
+		end, err := s.begin(ctx)
+		if err != nil {
+			return err
+		}
+		defer end()
+		if err := s.record(context.WithoutCancel(ctx), events, through); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// translate adds the events of a response, and returns up to where the watch has come.
+func (s *Store) translate(events []event, through int64, r clientv3.WatchResponse) ([]event, int64, error) {
+	if r.IsProgressNotify() {
+		return events, max(through, r.Header.Revision), nil
+	}
+	before := through // a response has whole revisions
+	for _, e := range r.Events {
+		if e.Kv.ModRevision <= before {
+			return nil, 0, fmt.Errorf("the watch delivers revision %d after %d: %w", e.Kv.ModRevision, before, errWatchOrder)
+		}
+		through = max(through, e.Kv.ModRevision)
+		key, known := s.opts.Layout.StoreKey(string(e.Kv.Key))
+		if !known {
+			continue
+		}
+		out := event{key: key, mod: e.Kv.ModRevision, create: e.Kv.CreateRevision, deleted: e.Type == clientv3.EventTypeDelete}
+		if !out.deleted {
+			out.value = e.Kv.Value
+		}
+		events = append(events, out)
+	}
+	return events, through, nil
+}
+
+var errWatchOrder = errors.New("it is not in order")
+
+// readState reads the whole state at one revision and records how it differs from what is recorded.
+func (s *Store) readState(ctx context.Context) error {
+	kvs, rev, err := s.fetchState(ctx)
+	if err != nil {
+		return fmt.Errorf("read the state of etcd: %w", err)
+	}
+	end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	at, _ := s.seen()
+	if rev < at.rev {
+		return s.wentBack(rev, at.rev)
+	}
+	d, err := s.compare(ctx, kvs, at.rev, rev)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := s.replace(context.WithoutCancel(ctx), d); err != nil {
+		return err
+	}
+	s.logger.InfoContext(ctx, "the state of etcd was read", slog.Int64("after", d.from), slog.Int64("revision", rev),
+		slog.Int("deleted", len(d.deleted)), slog.Int("changed", len(d.changed)),
+		slog.Int64("recorded_in_ms", time.Since(began).Milliseconds()))
+	return nil
+}
+
+// fetchState reads all keys page by page at the revision of the first page.
+func (s *Store) fetchState(ctx context.Context) (state map[string]*mvccpb.KeyValue, rev int64, err error) {
+	ctx = clientv3.WithRequireLeader(ctx)
+	state = map[string]*mvccpb.KeyValue{}
+	from, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
+	for {
+		pageCtx, cancel := context.WithTimeoutCause(ctx, 3*contactTimeout, errContact)
+		resp, err := s.client.Get(pageCtx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(rev))
+		err = withCause(pageCtx, err)
+		cancel()
+		if err != nil {
+			return nil, 0, err
+		}
+		s.health.proved()
+		if rev == 0 {
+			rev = resp.Header.Revision
+		}
+		for _, kv := range resp.Kvs {
+			if key, known := s.opts.Layout.StoreKey(string(kv.Key)); known {
+				state[key] = kv
+			}
+		}
+		if !resp.More {
+			return state, rev, nil
+		}
+		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// compare returns how a state differs from what is recorded.
+func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, from, to int64) (difference, error) {
+	d := difference{from: from, to: to}
+	q := store.Query{
+		End: own + "/", Limit: 10 * pageKeys, Want: func(string, int64) bool { return false },
+	}
+	same := map[string]bool{}
+	for {
+		page, err := s.log.Read(ctx, q)
+		if err != nil {
+			return d, fmt.Errorf("compare the state of etcd with the log: %w", err)
+		}
+		for _, r := range page.Records {
+			kv := state[r.Key]
+			switch {
+			case kv == nil:
+				d.deleted = append(d.deleted, r.Key)
+			case kv.ModRevision == s.revision(r.ModRevision):
+				same[r.Key] = true
+			}
+		}
+		if !page.More {
+			break
+		}
+		q.Start = page.Records[len(page.Records)-1].Key + "\x00"
+	}
+	for key, kv := range state {
+		if same[key] {
+			continue
+		}
+		if kv.ModRevision <= from && !s.isTorn() {
+			return d, &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
+				"%q was written at revision %d in etcd, but not in the log, which has reached %d", key, kv.ModRevision, from)}
+		}
+		d.changed = append(d.changed, event{key: key, mod: kv.ModRevision, create: kv.CreateRevision, value: kv.Value})
+	}
+	return d, nil
+}
+
+func (s *Store) isTorn() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.torn != nil
+}
+
+// revision returns etcd's revision of a position.
+func (s *Store) revision(pos int64) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.positions.revision(pos)
+}

@@ -1,0 +1,105 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+const (
+	// staleAfter is from which age on the replica counts as not connected: five unanswered questions.
+	staleAfter = 5 * proveEvery
+	// refusedFor is how long a refused write makes the replica count as not writable, unless one
+	// succeeds.
+	refusedFor = 30 * time.Second
+)
+
+// health is what the replica knows of its connection to etcd.
+type health struct {
+	mu      sync.Mutex
+	proof   time.Time // when the watch, or a read, was answered last
+	failure error     // of the last session; nil while one lasts
+	refused error     // of the last write
+	since   time.Time // when it was refused
+}
+
+func (h *health) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.proof, h.failure = time.Now(), errNotYet
+}
+
+var errNotYet = errors.New("the replica has not reached etcd yet")
+
+func (h *health) proved() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.proof, h.failure = time.Now(), nil
+}
+
+func (h *health) failed(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failure = err
+}
+
+// wrote notes what came of a write; nil: it was taken.
+func (h *health) wrote(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refused, h.since = err, time.Now()
+}
+
+// Age returns how long ago the replica was certainly connected to etcd: what it shows is not older.
+func (s *Store) Age() time.Duration {
+	s.health.mu.Lock()
+	defer s.health.mu.Unlock()
+	return time.Since(s.health.proof)
+}
+
+// Connected returns nil while the replica follows etcd, otherwise what keeps it from that. It heals by itself,
+// besides *HistoryError.
+func (s *Store) Connected() error {
+	h := &s.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	age := time.Since(h.proof)
+	switch {
+	case h.failure != nil:
+		return fmt.Errorf("the replica does not follow etcd, and shows what there was %v ago: %w", age.Round(time.Millisecond), h.failure)
+	case age > staleAfter:
+		return fmt.Errorf("etcd has not answered the replica for %v", age.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// Writable returns nil if a write would be taken as far as is known, otherwise the reason: that of the
+// last refused write, for half a minute, or of the replica's log.
+func (s *Store) Writable() error {
+	if err := s.log.Writable(); err != nil {
+		return err
+	}
+	h := &s.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused != nil && time.Since(h.since) < refusedFor {
+		return h.refused
+	}
+	return nil
+}
+
+// Durable returns nil as long as the replica's log has lost nothing, otherwise *store.PoisonedError.
+func (s *Store) Durable() error { return s.log.Durable() }
+
+// Ready returns nil once there is a state to be read.
+func (s *Store) Ready() error {
+	if at, _ := s.seen(); at.rev == 0 {
+		return &store.UnavailableError{Reading: true, Cause: errNoState}
+	}
+	return nil
+}
+
+var errNoState = errors.New("the replica has not read the state of etcd yet")

@@ -1,0 +1,129 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+// reads are the calls that wait for a linearizable read of etcd's revision. One read answers all calls
+// that began before it was sent.
+type reads struct {
+	next  chan *round   // holds the round that calls can still join
+	asked chan struct{} // holds one token: there is a round to be read
+	// wanted holds one token: somebody waits for a revision that the watch has not reached.
+	wanted chan struct{}
+}
+
+// round is one read.
+type round struct {
+	done chan struct{} // closed when rev and err are set
+	rev  int64
+	err  error
+}
+
+func newReads() *reads {
+	r := &reads{next: make(chan *round, 1), asked: make(chan struct{}, 1), wanted: make(chan struct{}, 1)}
+	r.next <- &round{done: make(chan struct{})}
+	return r
+}
+
+// join returns the round that begins after the call.
+func (r *reads) join() *round {
+	next := <-r.next
+	r.next <- next
+	poke(r.asked)
+	return next
+}
+
+// take returns the round, which nobody can join any more.
+func (r *reads) take() *round {
+	next := <-r.next
+	r.next <- &round{done: make(chan struct{})}
+	return next
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// readTimeout bounds one read of etcd's revision, after which all who wait for it are refused.
+const readTimeout = 5 * time.Second
+
+var errReadTimeout = errors.New("etcd has not answered a read")
+
+// readEtcd reads etcd's revision for those who wait for it, until ctx ends.
+func (s *Store) readEtcd(ctx context.Context) {
+	for {
+		select {
+		case <-s.reads.asked:
+		case <-ctx.Done():
+			return
+		}
+		r := s.reads.take()
+		r.rev, r.err = s.readRevision(ctx)
+		close(r.done)
+	}
+}
+
+func (s *Store) readRevision(ctx context.Context) (int64, error) {
+	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), readTimeout, errReadTimeout)
+	defer cancel()
+	at, _ := s.seen()
+	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	if err != nil {
+		return 0, &store.UnavailableError{Reading: true, Cause: fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))}
+	}
+	if resp.Header.Revision < at.rev {
+		err := s.wentBack(resp.Header.Revision, at.rev)
+		s.fail(err)
+		return 0, err
+	}
+	return resp.Header.Revision, nil
+}
+
+// Progress implements store.Store: one read of etcd answers all calls that wait for it, and the
+// replica's log is as far as that when it returns. *store.UnavailableError says that etcd cannot be read.
+func (s *Store) Progress(ctx context.Context) (int64, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	select {
+	case <-s.closing:
+		return 0, store.ErrClosed
+	default:
+	}
+	r := s.reads.join()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-s.closing:
+		return 0, store.ErrClosed
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	s.want(r.rev)
+	at, err := s.wait(ctx, r.rev)
+	return at.rev, err
+}
+
+// want has the watch asked for its progress until it has reached a revision.
+func (s *Store) want(rev int64) {
+	s.mu.Lock()
+	more := rev > s.visible.rev && rev > s.wanted
+	s.wanted = max(s.wanted, rev)
+	s.mu.Unlock()
+	if more {
+		poke(s.reads.wanted)
+	}
+}
