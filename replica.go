@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -21,7 +18,6 @@ import (
 	"github.com/gapless-io/gapless/internal/durable"
 	"github.com/gapless-io/gapless/internal/kinds/layout"
 	"github.com/gapless-io/gapless/internal/serve"
-	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
 	"github.com/gapless-io/gapless/internal/store/etcd"
 	"github.com/gapless-io/gapless/internal/store/etcd/members"
@@ -34,6 +30,7 @@ const replicaIDFile = "replica-id"
 // replica is a server among those whose objects are in one etcd.
 type replica struct {
 	store     *etcd.Store
+	patient   *patientStore // the store
 	layout    *encrypted.Layout
 	client    *clientv3.Client // the store's
 	members   *members.Members
@@ -73,7 +70,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 		Reached: r.reached, CatchUp: r.store.Progress,
 	})
 	r.compactor = members.NewCompactor(r.members, members.CompactorOptions{Interval: max(s.cfg.Etcd.CompactionInterval, 0)})
-	r.health = &etcdHealth{progress: r.store.Progress, members: r.members}
+	r.health = &etcdHealth{store: r.patient, members: r.members}
 	s.warnOfOwnKeys(ctx)
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
@@ -90,15 +87,15 @@ func (s *Server) openEtcd(ctx context.Context, r *replica) (err error) {
 	if err != nil {
 		return fmt.Errorf("open the replica of etcd: %w", err)
 	}
-	r.client = r.store.Client()
+	r.client, r.patient = r.store.Client(), newPatientStore(r.store, s.cfg.Etcd.HealthcheckTimeout)
 	return nil
 }
 
 // replicaBackend is the backend of a replica.
 func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 	b := &backend{
-		store: replicaStore{r.store, s.cfg.Etcd.HealthcheckTimeout}, log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.withAge,
-		run: []func(context.Context) error{r.store.Run, r.members.Run, r.compactor.Run, r.lead, r.health.run},
+		store: r.patient, log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge,
+		run: []func(context.Context) error{r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, r.lead, r.health.run},
 		checks: append(r.health.checks(lasting, s.cfg.Etcd),
 			apiserver.Check{Name: "storage-durable", Check: r.store.Durable},
 			apiserver.Check{Name: "storage-writes", Check: r.store.Writable, ReadyOnly: true}),
@@ -113,34 +110,6 @@ func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 
 // reached returns the revision up to which the replica has every change.
 func (r *replica) reached() int64 { return r.store.Stats().Reached }
-
-// replicaStore is the store of a replica, whose readers do not wait long for an etcd that is known to
-// be away: they get the last state.
-type replicaStore struct {
-	*etcd.Store
-
-	patience time.Duration
-}
-
-// Progress implements store.Store.
-func (s replicaStore) Progress(ctx context.Context) (int64, error) {
-	if away := s.Connected(); away != nil {
-		limited, cancel := context.WithTimeoutCause(ctx, s.patience, &store.UnavailableError{Cause: away})
-		defer cancel()
-		ctx = limited
-	}
-	return s.Store.Progress(ctx)
-}
-
-// withAge says how old the answers of a replica to reads may be, while it does not follow etcd.
-func (r *replica) withAge(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method == http.MethodGet && r.store.Connected() != nil {
-			w.Header().Set("Age", strconv.Itoa(int(r.store.Age()/time.Second)))
-		}
-		next.ServeHTTP(w, req)
-	})
-}
 
 // replicaLog is the log of a replica, with etcd's revisions in its figures.
 type replicaLog struct{ *etcd.Store }

@@ -17,8 +17,7 @@ const inspectEvery = 10 * time.Second
 
 // etcdHealth is what a replica knows about the health of etcd.
 type etcdHealth struct {
-	// progress is a linearizable read, which all share that ask at the same time.
-	progress func(ctx context.Context) (int64, error)
+	store   *patientStore
 	members  *members.Members
 	report   atomic.Pointer[members.Report] // nil: none yet
 }
@@ -71,7 +70,7 @@ func (h *etcdHealth) checks(ctx context.Context, cfg Etcd) []apiserver.Check {
 func (h *etcdHealth) answers(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	_, err := h.progress(ctx)
+	_, err := h.store.Progress(ctx) // all who ask at the same time share one read
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("etcd has no quorum, or this replica lags: no linearizable read within %v", within)
 	}

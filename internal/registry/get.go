@@ -27,7 +27,7 @@ func (r *Registry) Get(ctx context.Context, t kinds.Target, rv string) (*wire.Ob
 	var s *watchcache.Snapshot
 	switch {
 	case rv == "":
-		s, err = cached.Newest(ctx)
+		s, err = cached.Fresh(ctx)
 	case wanted == 0:
 		s = cached.Cache.Snapshot()
 	default:

@@ -148,7 +148,7 @@ func stateFor(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) 
 	var err error
 	switch plan.Mode {
 	case wire.ListMostRecent, wire.ListContinueLatest:
-		s, err = cached.Newest(ctx)
+		s, err = cached.Fresh(ctx)
 	case wire.ListAny:
 		s = cached.Cache.Snapshot()
 	case wire.ListNotOlderThan:

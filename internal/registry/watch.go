@@ -158,14 +158,14 @@ func (r *Reader) begin(ctx context.Context, w *watch, plan wire.WatchPlan) (afte
 	cache := w.cached.Cache
 	switch plan.Start {
 	case wire.WatchInitialConsistent:
-		w.initial, err = w.cached.Newest(ctx)
+		w.initial, err = w.cached.Fresh(ctx)
 	case wire.WatchInitialAny:
 		w.initial = cache.Snapshot()
 	case wire.WatchInitialNotOlderThan:
 		w.initial, err = cache.WaitFresh(ctx, plan.RV)
 	case wire.WatchFromNow:
 		var now *watchcache.Snapshot
-		if now, err = w.cached.Newest(ctx); err == nil {
+		if now, err = w.cached.Fresh(ctx); err == nil {
 			return now.RV(), nil
 		}
 	case wire.WatchFromCache:

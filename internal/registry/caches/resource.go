@@ -3,7 +3,6 @@ package caches
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -95,16 +94,6 @@ func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
 		return nil, stored.Failure(err)
 	}
 	return r.Cache.WaitFresh(ctx, kube.ResourceVersion(progress))
-}
-
-// Newest is Fresh for readers: where another program has the writes and cannot be asked now, it is
-// the last known state. Nothing may be written because of it.
-func (r *Resource) Newest(ctx context.Context) (*watchcache.Snapshot, error) {
-	s, err := r.Fresh(ctx)
-	if _, away := errors.AsType[*store.UnavailableError](err); away {
-		return r.Cache.Snapshot(), nil
-	}
-	return s, err
 }
 
 // CheckGiven returns *kube.ExpiredError, with kube.ReasonReplaced, for a resourceVersion that the
