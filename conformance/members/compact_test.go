@@ -117,10 +117,10 @@ func (c *cluster) tries(client *clientv3.Client) int64 {
 func (c *cluster) compactedAt(client *clientv3.Client, revision int64) bool {
 	c.t.Helper()
 	_, err := client.Get(limited(c.t), compactKey, clientv3.WithRev(revision))
-	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) && !errors.Is(err, rpctypes.ErrFutureRev) {
 		c.t.Fatalf("read at revision %d: %v", revision, err)
 	}
-	return err != nil
+	return errors.Is(err, rpctypes.ErrCompacted)
 }
 
 // awaitTries waits until compactors have set the key n times more.
@@ -131,6 +131,7 @@ func (c *cluster) awaitTries(client *clientv3.Client, n int64) {
 }
 
 func TestCompactionStopsAtTheSlowestReplica(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	startWriter(t, c)
 	client := c.client()
@@ -142,7 +143,7 @@ func TestCompactionStopsAtTheSlowestReplica(t *testing.T) {
 		a.compactor(members.CompactorOptions{Interval: interval}), b.compactor(members.CompactorOptions{Interval: interval}),
 	}
 	harness.Eventually(t, "etcd is compacted to where b is", func() bool { return c.compactedAt(client, 9) })
-	c.awaitTries(client, 3)
+	c.awaitTries(client, 2)
 	if c.compactedAt(client, 10) {
 		t.Fatal("etcd is compacted further than b is")
 	}
@@ -153,7 +154,7 @@ func TestCompactionStopsAtTheSlowestReplica(t *testing.T) {
 	}
 	b.reached.Store(c.now(client))
 	harness.Eventually(t, "compaction goes on after b", func() bool { return c.compactedAt(client, b.reached.Load()-1) })
-	c.awaitTries(client, 3)
+	c.awaitTries(client, 2)
 	if c.compactedAt(client, b.reached.Load()) {
 		t.Error("etcd is compacted further than b is")
 	}
@@ -162,6 +163,7 @@ func TestCompactionStopsAtTheSlowestReplica(t *testing.T) {
 }
 
 func TestCompactorsAskReplicasThatSeemToLag(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	startWriter(t, c)
 	client := c.client()
@@ -176,6 +178,7 @@ func TestCompactorsAskReplicasThatSeemToLag(t *testing.T) {
 }
 
 func TestAReplicaThatLagsForTooLongHoldsCompactionNoLonger(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	w := startWriter(t, c)
 	client := c.client()
@@ -202,6 +205,7 @@ func TestAReplicaThatLagsForTooLongHoldsCompactionNoLonger(t *testing.T) {
 }
 
 func TestAFullDatabaseIsCompactedRegardlessOfReplicas(t *testing.T) {
+	t.Parallel()
 	const quota = 10 << 20
 	c := startClusterWith(t, 1, quota)
 	client := c.client()
@@ -210,7 +214,7 @@ func TestAFullDatabaseIsCompactedRegardlessOfReplicas(t *testing.T) {
 	startWriter(t, c)
 	a.compactor(members.CompactorOptions{Interval: interval})
 	harness.Eventually(t, "etcd is compacted to where a is", func() bool { return c.compactedAt(client, 9) })
-	c.awaitTries(client, 3)
+	c.awaitTries(client, 2)
 	if c.compactedAt(client, 10) {
 		t.Fatal("etcd is compacted further than a is")
 	}
@@ -250,6 +254,7 @@ func checkBumps(t *testing.T, w *writer, bumps []bump, every time.Duration) {
 }
 
 func TestCompactorsOfBothKindsCompactOnceAnInterval(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	w := startWriter(t, c)
 	client := c.client()
@@ -293,9 +298,10 @@ func TestCompactorsOfBothKindsCompactOnceAnInterval(t *testing.T) {
 	cancel()
 	watching.Wait()
 	checkBumps(t, w, bumps, interval)
-	last := bumps[len(bumps)-1].value
-	if c.compactedAt(client, last) || !c.compactedAt(client, last-1) {
-		t.Errorf("etcd is not compacted to %d, which was noted", last)
+	// The last one may have been stopped before it compacted.
+	last, before := bumps[len(bumps)-1].value, bumps[len(bumps)-2].value
+	if c.compactedAt(client, last) || !c.compactedAt(client, before-1) {
+		t.Errorf("etcd is not compacted to %d or %d, which were noted", before, last)
 	}
 	t.Logf("the key was set %d times, the last time to %d", len(bumps), last)
 }

@@ -53,6 +53,7 @@ func awaitCauses(t *testing.T, r *replica, want ...members.Cause) members.Report
 }
 
 func TestAReportSaysWhatMembersAre(t *testing.T) {
+	t.Parallel()
 	c := startClusterWith(t, 3, 100<<20)
 	r := c.replica("a")
 	report := awaitCauses(t, r)
@@ -68,6 +69,7 @@ func TestAReportSaysWhatMembersAre(t *testing.T) {
 }
 
 func TestAReportNamesAlarmsUntilTheyEnd(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	r := c.replica("a")
 	alarms := pb.NewMaintenanceClient(c.client().ActiveConnection())
@@ -91,6 +93,7 @@ func TestAReportNamesAlarmsUntilTheyEnd(t *testing.T) {
 }
 
 func TestAReportNamesMembersThatAreAwayAndTheLossOfQuorum(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 3)
 	r := c.replica("a")
 	awaitCauses(t, r)
@@ -107,6 +110,7 @@ func TestAReportNamesMembersThatAreAwayAndTheLossOfQuorum(t *testing.T) {
 }
 
 func TestAReportNamesTheRefusalsOfAccessControl(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	r := c.replica("a")
 	awaitCauses(t, r)
@@ -124,11 +128,13 @@ func TestAReportNamesTheRefusalsOfAccessControl(t *testing.T) {
 }
 
 func TestAReportNamesAClusterOfTwo(t *testing.T) {
+	t.Parallel()
 	c, other := startCluster(t, 1), startCluster(t, 1)
 	awaitCauses(t, c.replica("a", c.members[0], other.members[0]), members.TwoClusters)
 }
 
 func TestAReportSaysWhenTheCertificateEnds(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	file := filepath.Join(t.TempDir(), "client.crt")
 	r := c.replicaWith(members.Options{Replica: members.Replica{ID: "a"}, CertFile: file})

@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
 )
 
 // memberVar is set in the processes that are members of etcd.
@@ -23,6 +24,8 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("ETCD_CLIENT_DEBUG", "fatal"); err != nil { // failures are what is tested
 		panic(err)
 	}
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,7 +1,6 @@
 package members_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -33,6 +32,7 @@ func awaitListed(t *testing.T, by *replica, ids ...string) {
 }
 
 func TestAReplicaIsListedWithHowFarItIs(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	began := time.Now().Add(-time.Second)
 	a := c.replicaWith(members.Options{Replica: members.Replica{ID: "a"}, ReportEvery: 20 * time.Millisecond})
@@ -53,6 +53,7 @@ func TestAReplicaIsListedWithHowFarItIs(t *testing.T) {
 }
 
 func TestAReplicaThatStopsIsListedNoLonger(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	a, b := c.replica("a"), c.replica("b")
 	awaitListed(t, b, "a", "b")
@@ -63,6 +64,7 @@ func TestAReplicaThatStopsIsListedNoLonger(t *testing.T) {
 }
 
 func TestAReplicaThatDiesIsListedUntilItsLeaseEnds(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	a, b := c.replica("a"), c.replica("b")
 	awaitListed(t, b, "a", "b")
@@ -74,6 +76,7 @@ func TestAReplicaThatDiesIsListedUntilItsLeaseEnds(t *testing.T) {
 }
 
 func TestAReplicaRegistersAgainWhenEtcdHasEndedItsLease(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	a := c.replica("a")
 	awaitListed(t, a, "a")
@@ -91,6 +94,7 @@ func TestAReplicaRegistersAgainWhenEtcdHasEndedItsLease(t *testing.T) {
 }
 
 func TestALeaseOutlivesAnAbsenceOfEtcd(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	a := c.replica("a")
 	awaitListed(t, a, "a")
@@ -111,6 +115,7 @@ func TestALeaseOutlivesAnAbsenceOfEtcd(t *testing.T) {
 }
 
 func TestASecondProcessAsTheSameReplicaIsNoticed(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	first := c.replicaWith(members.Options{Replica: members.Replica{ID: "a"}, ReportEvery: 20 * time.Millisecond})
 	awaitListed(t, first, "a")
@@ -129,15 +134,13 @@ func TestASecondProcessAsTheSameReplicaIsNoticed(t *testing.T) {
 	if twice, is := errors.AsType[*members.TwiceError](first.ended); !is || twice.ID != "a" || twice.URL != "https://a.example" {
 		t.Errorf("the first process ended with %v", first.ended)
 	}
-	if err := first.Lead(t.Context(), func(context.Context) error { return nil }); !errors.Is(err, members.ErrStopped) {
-		t.Errorf("a replica that is not registered any longer leads: %v", err)
-	}
 	if ids := listed(t, second); !slices.Equal(ids, []string{"a"}) {
 		t.Errorf("the first process has removed the record of the second: %v", ids)
 	}
 }
 
 func TestOwnKeysAreNotBelowThePrefixOfObjects(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, 1)
 	a := c.replica("a")
 	var ts terms

@@ -22,16 +22,24 @@ var ErrOutcomeUnknown = errors.New("it is unknown whether the write took effect,
 // removed. The rule is per resource: Floor is the highest revision that superseded a
 // removed value, or at which a removed deletion happened; a request at N is refused
 // only if N < Floor. So a resource without writes never expires.
+//
+// With ReasonUnseen N is inside a hole, and Floor is its end: what is before the hole can be read.
 type CompactedError struct {
 	Resource  string    // "" when the range spans all resources
 	Requested int64     // the requested revision
 	Floor     int64     // the oldest revision that can still be read
 	FloorTime time.Time // when the change at Floor was committed; zero if unknown
-	Reason    string    // the reason of the removal: "age", "bytes", "requested", "repair"; "" if unknown
+	Reason    string    // of the removal: "age", "bytes", "requested", "repair", ReasonUnseen; "" if unknown
 	RemovedAt time.Time // when it was removed; zero if unknown
 }
 
+// ReasonUnseen is the CompactedError.Reason of a revision inside a hole (Hole).
+const ReasonUnseen = "unseen"
+
 func (e *CompactedError) Error() string {
+	if e.Reason == ReasonUnseen {
+		return fmt.Sprintf("revision %d of %q was not seen, the next that can be read is %d", e.Requested, e.Resource, e.Floor)
+	}
 	return fmt.Sprintf("revision %d of %q is compacted, the oldest kept is %d", e.Requested, e.Resource, e.Floor)
 }
 

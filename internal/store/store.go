@@ -5,9 +5,14 @@
 // latest or at an older revision. [Changes] are the ordered, gap-free stream of the
 // writes after a revision.
 //
-// Revisions are int64, strictly increasing, one per committed write. Keys are
+// Revisions are int64 and strictly increasing. A Txn has a revision of its own. What others
+// write to the same data can share one: in etcd all keys of one transaction, or of a lease
+// that ends, change at one revision, each key once. Such changes always come together. Keys are
 // "<resource>/<rest>": everything before the first slash is the resource, the
 // unit of which expiry is decided (see [CompactedError]). Values are opaque.
+//
+// A store that follows another one, as a replica follows etcd, may have been away for longer than
+// that one keeps history. Then it has a [Hole]: two states, and the difference between them.
 package store
 
 import (
@@ -115,13 +120,17 @@ type From struct {
 	// Match, if not nil, selects keys among those.
 	Match func(key string) bool
 	After int64 // the first change delivered has a revision > After
+	// Since, if not 0, says that the reader has read everything in order from Since, at or
+	// before After, up to After: it may be inside a hole that begins at or after Since, and
+	// gets the rest of the difference.
+	Since int64
 	// UpTo, if not 0, ends the stream with io.EOF once every change <= UpTo was
 	// delivered. Otherwise Next waits for new changes. Changes with UpTo = After says
 	// whether the changes after it can still be read, and opens nothing.
 	UpTo int64
 	// Limit and MaxBytes, if not 0, are how many changes a batch has at most, and how
-	// many bytes their records have together, except a single larger one: a reader that
-	// wants no more does not pay for reading them. The store has limits of its own.
+	// many bytes their records have together, except those of a single revision: a reader
+	// that wants no more does not pay for reading them. The store has limits of its own.
 	Limit    int
 	MaxBytes int
 	// Known, if not nil, says that the reader has a change already, and how many bytes of
@@ -147,17 +156,25 @@ type Change struct {
 	Key      string
 	Value    []byte // nil for a deletion, and if From.Want does not want it
 	Deleted  bool
-	Time     time.Time // when it was committed
+	// Shared says of a deletion that other changes have the same revision, or could have it: in a
+	// hole its own is not known. A reader that has seen only this one continues from Revision-1.
+	// Every reader is told the same, whatever it selects.
+	Shared bool
+	Time   time.Time // when it was committed
 	// Previous is the version this write replaced, nil for a creation. It is
 	// always set otherwise, maybe without its value (From.Want): if it was removed the
 	// stream fails instead.
 	Previous *Record
 }
 
-// Batch is the result of one call of Next. Changes is ordered by revision and
+// Batch is the result of one call of Next. Changes is ordered by revision, within one
+// revision deletions come first, and it
 // never splits a revision. Through says that every change of the stream with a
 // revision <= Through has now been delivered, so that a stream of a quiet prefix
 // makes progress too; it is at or above the last change's revision.
+//
+// Holes has those over which the batch goes, in order: From is before Through, and To is after
+// the end of the batch before. A batch may end inside a hole, but only with a change, or at UpTo.
 //
 // Compacted is set for a stream with Hold: the revision up to which history is
 // compacted by now, at or below Through. A reader with a history of its own compacts
@@ -165,8 +182,19 @@ type Change struct {
 type Batch struct {
 	Changes   []Change
 	Through   int64
+	Holes     []Hole
 	Compacted int64
 }
+
+// Hole is a part of history of which only the difference is known, between the states at From and
+// at To. Whoever is at From, or before, reads on, and gets as changes what differs at To: first
+// the deletions, at From+1, then what was written last, at its own revision. What was deleted and
+// created again is both. In between no state is known: Read, and Changes without From.Since, fail
+// with *CompactedError at a revision with From < revision < To. Holes do not overlap.
+type Hole struct{ From, To int64 }
+
+// Has reports whether a revision is inside the hole, where no state is known.
+func (h Hole) Has(revision int64) bool { return h.From < revision && revision < h.To }
 
 // Changes is a stream of changes, in order. It is used by one goroutine at a time.
 type Changes interface {

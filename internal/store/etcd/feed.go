@@ -30,10 +30,7 @@ type feed struct {
 	hold store.Changes // of the log, with From.Hold
 }
 
-// Changes implements store.Store. The changes at one revision come in one batch, and so do those of a hole,
-// of which only the difference between its ends is known: deletions first, at the revision after its
-// lower end, then the changes in the order of their revisions. Its revisions in between cannot be
-// resumed from.
+// Changes implements store.Store.
 func (s *Store) Changes(ctx context.Context, f store.From) (store.Changes, error) {
 	check := f
 	if f.Match != nil || f.Known != nil || f.Want != nil {
@@ -48,7 +45,7 @@ func (s *Store) Changes(ctx context.Context, f store.From) (store.Changes, error
 	}
 	pos := at.pos // of a revision that is ahead
 	if f.After < at.rev {
-		if pos, err = s.position(f.After, f.Prefix+f.Key); err != nil {
+		if pos, err = s.position(f.After, f); err != nil {
 			return nil, err
 		}
 	}
@@ -122,6 +119,9 @@ func (s *Store) seenByFeeds() (at moment, compacted int64, moved <-chan struct{}
 
 // deliver moves the feed past a batch.
 func (k *feed) deliver(ctx context.Context, b store.Batch, compacted int64) (store.Batch, error) {
+	k.store.mu.RLock()
+	b.Holes = k.store.positions.over(k.through, b.Through)
+	k.store.mu.RUnlock()
 	k.through = b.Through
 	if !k.from.Hold {
 		return b, nil
@@ -146,11 +146,7 @@ func (k *feed) deliver(ctx context.Context, b store.Batch, compacted int64) (sto
 func (k *feed) advance(ctx context.Context, at moment) (store.Batch, error) {
 	if k.stretch == nil {
 		if k.from.UpTo != 0 && k.from.UpTo < at.rev {
-			pos, err := k.store.position(k.from.UpTo, k.from.Prefix+k.from.Key)
-			if err != nil {
-				return store.Batch{}, err
-			}
-			at = moment{pos: pos, rev: k.from.UpTo}
+			at = moment{pos: min(k.store.at(k.from.UpTo), at.pos), rev: k.from.UpTo}
 		}
 		if at.pos <= k.pos {
 			return store.Batch{Through: at.rev}, nil
@@ -173,7 +169,7 @@ func (k *feed) advance(ctx context.Context, at moment) (store.Batch, error) {
 			return store.Batch{}, err
 		}
 		k.pos = read.Through
-		b.Through, more = k.store.throughOf(read.Through, k.end)
+		b.Through, more = k.store.throughOf(k.pos, k.end, b.Changes)
 	}
 	return b, nil
 }
@@ -228,6 +224,7 @@ func (k *feed) append(b *store.Batch, changes []store.Change) error {
 func (s *Store) revisions(c *store.Change) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	c.Shared = c.Deleted && s.positions.shared(c.Revision)
 	c.Revision = s.positions.revision(c.Revision)
 	if c.Previous != nil {
 		previous := *c.Previous
@@ -237,14 +234,29 @@ func (s *Store) revisions(c *store.Change) {
 	}
 }
 
-// throughOf returns up to which revision a position is, and whether more has to be in the same batch.
-func (s *Store) throughOf(pos int64, end moment) (rev int64, more bool) {
+// throughOf returns up to which revision a batch of some changes goes that ends at a position, and
+// whether more has to be in it: the rest of a revision, or a change, if it would end inside a hole.
+func (s *Store) throughOf(pos int64, end moment, changes []store.Change) (rev int64, more bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if pos >= end.pos {
 		return end.rev, false
 	}
-	return s.positions.before(pos), s.positions.splits(pos)
+	rev = s.positions.before(pos)
+	if _, inside := s.positions.hole(rev); !inside {
+		return rev, s.positions.splits(pos)
+	}
+	if len(changes) == 0 {
+		return rev, true
+	}
+	return changes[len(changes)-1].Revision, s.positions.splits(pos)
+}
+
+// at returns the last position with a revision at or below rev.
+func (s *Store) at(rev int64) int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.positions.at(rev)
 }
 
 // Close implements store.Changes.

@@ -366,10 +366,10 @@ func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, 
 		for _, r := range page.Records {
 			kv := state[r.Key]
 			switch {
-			case kv == nil:
-				d.deleted = append(d.deleted, r.Key)
-			case kv.ModRevision == s.revision(r.ModRevision):
+			case kv != nil && kv.ModRevision == s.revision(r.ModRevision):
 				same[r.Key] = true
+			case kv == nil, kv.CreateRevision > from: // or it was created again
+				d.deleted = append(d.deleted, r.Key)
 			}
 		}
 		if !page.More {

@@ -2,14 +2,30 @@ package etcd
 
 import (
 	"cmp"
+	"math"
 	"slices"
+
+	"github.com/gapless-io/gapless/internal/store"
 )
 
-// run is a stretch of positions of the log, up to the next run. Each position in it has a
-// revision one higher than the position before, or, if it is flat, the same one.
+// run is a stretch of n positions of the log. Each of them has a revision one higher than the position
+// before, or, if the run is flat, the same one. Between two runs are records of the replica's own, or
+// positions that were trimmed.
 type run struct {
 	pos, rev int64
+	n        int32
 	flat     bool
+}
+
+// last is the last position of the run.
+func (r run) last() int64 { return r.pos + int64(r.n) - 1 }
+
+// revision returns the revision of a position, or of the last before it.
+func (r run) revision(pos int64) int64 {
+	if r.flat {
+		return r.rev
+	}
+	return r.rev + min(pos, r.last()) - r.pos
 }
 
 // hole is a stretch of revisions, without its ends, at which the state is not known. What differs
@@ -30,48 +46,46 @@ type positions struct {
 
 // add records the revision of the next position.
 func (p *positions) add(pos, rev int64) {
-	if len(p.runs) == 0 {
-		p.runs, p.newest = append(p.runs, run{pos: pos, rev: rev}), pos
-		return
+	next := run{pos: pos, rev: rev, n: 1}
+	if len(p.runs) > 0 {
+		last := &p.runs[len(p.runs)-1]
+		was := last.revision(p.newest)
+		next.rev = max(rev, was) // lower only in what a replacement that was cut off has left
+		switch {
+		case pos != p.newest+1 || last.n == math.MaxInt32 || next.rev > was+1:
+		case next.rev == was+1 && !last.flat:
+			last.n++
+			next.n = 0
+		case next.rev == was && (last.flat || last.n == 1):
+			last.n++
+			last.flat, next.n = true, 0
+		case next.rev == was: // the last position begins a flat run
+			last.n--
+			next = run{pos: p.newest, rev: was, n: 2, flat: true}
+		}
 	}
-	last := &p.runs[len(p.runs)-1]
-	was := last.revision(p.newest)
-	rev = max(rev, was) // only in what a replacement that was cut off has left
-	switch {
-	case pos != p.newest+1:
-		p.runs = append(p.runs, run{pos: pos, rev: rev})
-	case rev == was && last.pos == p.newest:
-		last.flat = true
-	case rev == was && !last.flat:
-		p.runs = append(p.runs, run{pos: p.newest, rev: rev, flat: true})
-	case rev == was, rev == was+1 && !last.flat:
-	default:
-		p.runs = append(p.runs, run{pos: pos, rev: rev})
+	if next.n > 0 {
+		p.runs = append(p.runs, next)
 	}
 	p.newest = pos
 }
 
-func (r run) revision(pos int64) int64 {
-	if r.flat {
-		return r.rev
-	}
-	return r.rev + pos - r.pos
-}
-
-// revision returns the revision of a position. One that was trimmed has at most its own.
-func (p *positions) revision(pos int64) int64 {
+// runOf returns the place of the run that has a position, or of the last before it; -1: none.
+func (p *positions) runOf(pos int64) int {
 	i, found := slices.BinarySearchFunc(p.runs, pos, func(r run, pos int64) int { return cmp.Compare(r.pos, pos) })
 	if !found {
 		i--
 	}
+	return i
+}
+
+// revision returns the revision of a position, or of the last before it that is known.
+func (p *positions) revision(pos int64) int64 {
+	i := p.runOf(pos)
 	if i < 0 {
 		return 0
 	}
-	rev := p.runs[i].revision(pos)
-	if i+1 < len(p.runs) {
-		rev = min(rev, p.runs[i+1].rev)
-	}
-	return rev
+	return p.runs[i].revision(pos)
 }
 
 // at returns the last position with a revision at or below rev. Before the first one, it is the
@@ -83,29 +97,43 @@ func (p *positions) at(rev int64) int64 {
 		}
 		return 1
 	})
-	if i == 0 {
-		if len(p.runs) == 0 {
-			return 0
-		}
-		return p.runs[0].pos - 1
+	switch {
+	case i > 0 && p.runs[i-1].flat:
+		return p.runs[i-1].last()
+	case i > 0:
+		return min(p.runs[i-1].last(), p.runs[i-1].pos+rev-p.runs[i-1].rev)
+	case len(p.runs) == 0:
+		return 0
 	}
-	end := p.newest
-	if i < len(p.runs) {
-		end = p.runs[i].pos - 1
-	}
-	if r := p.runs[i-1]; !r.flat {
-		end = min(end, r.pos+rev-r.rev)
-	}
-	return end
+	return p.runs[0].pos - 1
 }
 
 // before returns the highest revision at which the state is the one after pos, where pos is not
 // the newest.
 func (p *positions) before(pos int64) int64 {
-	if len(p.runs) > 0 && pos+1 < p.runs[0].pos {
-		return p.runs[0].rev - 1
+	i := p.runOf(pos)
+	if i >= 0 && pos < p.runs[i].last() {
+		return p.runs[i].revision(pos+1) - 1
 	}
-	return p.revision(pos+1) - 1
+	if i+1 < len(p.runs) {
+		return p.runs[i+1].rev - 1
+	}
+	return p.revision(pos)
+}
+
+// splits reports whether the next position has the same revision.
+func (p *positions) splits(pos int64) bool {
+	i := p.runOf(pos)
+	return i >= 0 && p.runs[i].flat && pos < p.runs[i].last()
+}
+
+// shared reports whether a deletion has its revision together with other changes, or could have it.
+func (p *positions) shared(pos int64) bool {
+	if i := p.runOf(pos); i >= 0 && p.runs[i].flat && p.runs[i].n > 2 { // itself and its mark
+		return true
+	}
+	i, _ := slices.BinarySearchFunc(p.holes, pos, func(h hole, pos int64) int { return cmp.Compare(h.end, pos) })
+	return i < len(p.holes) && p.holes[i].begin <= pos
 }
 
 // hole returns the hole that a revision is in.
@@ -117,17 +145,19 @@ func (p *positions) hole(rev int64) (h hole, in bool) {
 	return hole{}, false
 }
 
-// splits reports whether the position is within what has to be delivered at once: the changes at
-// one revision, and those of a hole.
-func (p *positions) splits(pos int64) bool {
-	if pos >= p.newest {
-		return false
+// over returns the holes over which one goes from a revision to another one.
+func (p *positions) over(after, through int64) []store.Hole {
+	i, _ := slices.BinarySearchFunc(p.holes, after+1, func(h hole, rev int64) int { return cmp.Compare(h.to, rev) })
+	var over []store.Hole
+	for _, h := range p.holes[i:] {
+		if h.from >= through {
+			break
+		}
+		if h.from+1 < h.to { // otherwise nothing is in it
+			over = append(over, store.Hole{From: h.from, To: h.to})
+		}
 	}
-	if p.revision(pos+1) == p.revision(pos) {
-		return true
-	}
-	i, _ := slices.BinarySearchFunc(p.holes, pos+1, func(h hole, pos int64) int { return cmp.Compare(h.end, pos) })
-	return i < len(p.holes) && p.holes[i].begin <= pos
+	return over
 }
 
 // trim forgets the positions up to a compacted one, besides those that are kept, in order.
@@ -138,15 +168,17 @@ func (p *positions) trim(compacted int64, kept []int64) {
 			trimmed.add(pos, p.revision(pos))
 		}
 	}
-	if first := max(compacted+1, trimmed.newest+1); first <= p.newest {
-		i, found := slices.BinarySearchFunc(p.runs, first, func(r run, pos int64) int { return cmp.Compare(r.pos, pos) })
-		if !found {
-			i--
+	first := compacted + 1
+	for i := max(0, p.runOf(first)); i < len(p.runs); i++ {
+		r := p.runs[i]
+		if r.last() < first {
+			continue
 		}
-		if i >= 0 {
-			trimmed.runs = append(trimmed.runs, run{pos: first, rev: p.revision(first), flat: p.runs[i].flat})
+		if r.pos < first {
+			r.rev = r.revision(first)
+			r.pos, r.n = first, int32(r.last()-first+1)
 		}
-		trimmed.runs = append(trimmed.runs, p.runs[i+1:]...)
+		trimmed.runs = append(trimmed.runs, r)
 	}
 	trimmed.newest = p.newest
 	*p = trimmed

@@ -8,10 +8,6 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 )
 
-// reasonUnseen is the reason in *store.CompactedError for a revision in a hole: etcd compacted its
-// changes before the replica had seen them.
-const reasonUnseen = "unseen"
-
 // Read implements store.Store. It reads the replica's log, as far as that has come; see Progress.
 func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	if q.AtRevision < 0 || q.Limit < 0 {
@@ -28,7 +24,7 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 			return store.Page{}, &store.FutureRevisionError{Requested: q.AtRevision, Current: at.rev}
 		}
 		revision = q.AtRevision
-		if below.AtRevision, err = s.position(q.AtRevision, q.Start); err != nil {
+		if below.AtRevision, err = s.position(q.AtRevision, store.From{Prefix: q.Start}); err != nil {
 			return store.Page{}, err
 		}
 	}
@@ -51,13 +47,14 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, nil
 }
 
-// position returns the position at which the state is that at a revision that was reached.
-func (s *Store) position(rev int64, key string) (int64, error) {
+// position returns the position at which the state is that at a revision that was reached. Errors:
+// *store.CompactedError inside a hole, unless the reader comes from before it.
+func (s *Store) position(rev int64, reader store.From) (int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if h, in := s.positions.hole(rev); in {
+	if h, in := s.positions.hole(rev); in && (reader.Since == 0 || reader.Since > h.from) {
 		return 0, &store.CompactedError{
-			Resource: store.ResourceOf(key), Requested: rev, Floor: h.to, Reason: reasonUnseen,
+			Resource: store.ResourceOf(reader.Prefix + reader.Key), Requested: rev, Floor: h.to, Reason: store.ReasonUnseen,
 		}
 	}
 	return min(s.positions.at(rev), s.visible.pos), nil

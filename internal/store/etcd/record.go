@@ -156,12 +156,12 @@ func decodeCheckpoint(record []byte) (checkpoint, error) {
 	return c, nil
 }
 
-// runsPerRecord keeps a record of runs, of at most 21 bytes each, below the largest value.
+// runsPerRecord keeps a record of runs, of at most 25 bytes each, below the largest value.
 const runsPerRecord = 250_000
 
 // encodeRuns writes each run as what it is more than the one before.
 func encodeRuns(runs []run) []byte {
-	b := make([]byte, 0, 6*len(runs))
+	b := make([]byte, 0, 8*len(runs))
 	var last run
 	for _, r := range runs {
 		flat := int64(0)
@@ -170,6 +170,7 @@ func encodeRuns(runs []run) []byte {
 		}
 		b = binary.AppendVarint(b, r.pos-last.pos)
 		b = binary.AppendVarint(b, (r.rev-last.rev)<<1|flat)
+		b = binary.AppendVarint(b, int64(r.n))
 		last = r
 	}
 	return b
@@ -179,11 +180,11 @@ func decodeRuns(record []byte) ([]run, error) {
 	var runs []run
 	var last run
 	for v := (varints{rest: record}); len(v.rest) > 0; {
-		pos, rev := v.next(), v.next()
+		pos, rev, n := v.next(), v.next(), v.next()
 		if v.err != nil {
 			return nil, fmt.Errorf("runs of positions that are cut off: %w", v.err)
 		}
-		last = run{pos: last.pos + pos, rev: last.rev + rev>>1, flat: rev&1 != 0}
+		last = run{pos: last.pos + pos, rev: last.rev + rev>>1, n: int32(n), flat: rev&1 != 0}
 		runs = append(runs, last)
 	}
 	return runs, nil

@@ -85,6 +85,7 @@ func (s *Store) recordGroups(ctx context.Context, events []event) error {
 	revs := make([]int64, 0, len(events))
 	for len(events) > 0 {
 		n, _ := revisionOf(events)
+		slices.SortStableFunc(events[:n], deletionsFirst)
 		deleted := false
 		for i, e := range events[:n] {
 			w := e.write()
@@ -109,6 +110,17 @@ func (s *Store) recordGroups(ctx context.Context, events []event) error {
 		return fmt.Errorf("record changes of etcd: %w", err)
 	}
 	return nil
+}
+
+// deletionsFirst orders the changes at one revision as store.Batch promises.
+func deletionsFirst(a, b event) int {
+	switch {
+	case a.deleted == b.deleted:
+		return 0
+	case a.deleted:
+		return -1
+	}
+	return 1
 }
 
 // place notes the revisions of the positions at which writes were applied, and returns the last.
@@ -143,16 +155,15 @@ func (s *Store) recordLarge(ctx context.Context, events []event) error {
 // between are not known.
 type difference struct {
 	from, to int64
-	deleted  []string
-	changed  []event // each with its own mod revision
+	deleted  []string // also of what was created again
+	changed  []event  // each with its own mod revision
 }
 
 // replace records a difference. Deletions come first, at the revision after the earlier state,
 // because all that is known is that they happened after it; the changes follow in the order of their
-// mod revisions. A reader who was shown only some of them comes back with a revision that is in the
-// hole, and is told so. Readers see nothing before all is recorded. The caller has the turn.
+// mod revisions. Readers see nothing before all is recorded. The caller has the turn.
 func (s *Store) replace(ctx context.Context, d difference) error {
-	slices.SortStableFunc(d.changed, func(a, b event) int { return cmp.Compare(a.mod, b.mod) })
+	slices.SortFunc(d.changed, func(a, b event) int { return cmp.Or(cmp.Compare(a.mod, b.mod), cmp.Compare(a.key, b.key)) })
 	s.mu.RLock()
 	torn := s.torn
 	s.mu.RUnlock()

@@ -22,6 +22,14 @@ type Oracle struct {
 	changes   []store.Change // Time is not kept
 	compacted int64
 	every     int64 // the floor of every resource
+	holes     []store.Hole
+	created   map[version]int64 // the CreateRevision of what a hole has the last version of only
+}
+
+// version is one version of a key.
+type version struct {
+	key      string
+	revision int64
 }
 
 // Add notes that t was committed at revision.
@@ -39,6 +47,85 @@ func (o *Oracle) Add(revision int64, t store.Txn) {
 	o.changes = append(o.changes, c)
 }
 
+// AddTogether notes that others committed several writes at one revision.
+func (o *Oracle) AddTogether(revision int64, txns ...store.Txn) {
+	for _, deletes := range []bool{true, false} { // the order that Batch promises
+		for _, t := range txns {
+			if t.Delete == deletes {
+				o.Add(revision, t)
+			}
+		}
+	}
+	for i := len(o.changes) - len(txns); i < len(o.changes); i++ {
+		o.changes[i].Shared = len(txns) > 1 && o.changes[i].Deleted
+	}
+}
+
+// Miss notes that the store has not seen the writes after h.From: it has their difference.
+func (o *Oracle) Miss(h store.Hole) {
+	seen := slices.IndexFunc(o.changes, func(c store.Change) bool { return c.Revision > h.From })
+	if seen < 0 {
+		seen = len(o.changes)
+	}
+	before, after := byKey(o.state(h.From, "", noEnd)), byKey(o.state(h.To, "", noEnd))
+	var deletions, puts []store.Change
+	for key, was := range before {
+		if is, lives := after[key]; !lives || is.CreateRevision != was.CreateRevision {
+			deletions = append(deletions, store.Change{
+				Revision: h.From + 1, Key: key, Deleted: true, Shared: true, Previous: &was,
+			})
+		}
+	}
+	slices.SortFunc(deletions, func(a, b store.Change) int { return strings.Compare(a.Key, b.Key) })
+	for _, c := range o.changes[seen:] {
+		is, lives := after[c.Key]
+		if !lives || is.ModRevision != c.Revision {
+			continue
+		}
+		c.Previous = nil
+		if was, lived := before[c.Key]; lived && was.CreateRevision == is.CreateRevision {
+			c.Previous = &was
+		}
+		if o.created == nil {
+			o.created = map[version]int64{}
+		}
+		o.created[version{c.Key, c.Revision}] = is.CreateRevision
+		puts = append(puts, c)
+	}
+	o.changes = slices.Concat(o.changes[:seen], deletions, puts)
+	o.holes = append(o.holes, h)
+}
+
+func byKey(records []store.Record) map[string]store.Record {
+	all := map[string]store.Record{}
+	for _, r := range records {
+		all[r.Key] = r
+	}
+	return all
+}
+
+// hole returns the hole that a revision is inside of, nil if it is in none.
+func (o *Oracle) hole(revision int64) *store.Hole {
+	for _, h := range o.holes {
+		if h.Has(revision) {
+			return &h
+		}
+	}
+	return nil
+}
+
+// latest is the newest revision.
+func (o *Oracle) latest() int64 {
+	latest := int64(0)
+	if n := len(o.changes); n > 0 {
+		latest = o.changes[n-1].Revision
+	}
+	for _, h := range o.holes {
+		latest = max(latest, h.To)
+	}
+	return latest
+}
+
 // Compact notes that history up to upTo is compacted.
 func (o *Oracle) Compact(upTo int64) { o.compacted = max(o.compacted, upTo) }
 
@@ -48,13 +135,13 @@ func (o *Oracle) CompactEvery(upTo int64) {
 	o.every = max(o.every, upTo)
 }
 
-// Revisions returns the revisions of all writes, in order.
+// Revisions returns the revisions of all writes, in order, each once.
 func (o *Oracle) Revisions() []int64 {
 	revisions := make([]int64, len(o.changes))
 	for i, c := range o.changes {
 		revisions[i] = c.Revision
 	}
-	return revisions
+	return slices.Compact(revisions)
 }
 
 // Current returns the mod revision of key, 0 if it does not exist.
@@ -70,7 +157,10 @@ func (o *Oracle) Current(key string) int64 {
 	return 0
 }
 
-const noLimit = int64(1<<63 - 1)
+const (
+	noLimit = int64(1<<63 - 1)
+	noEnd   = "\xff"
+)
 
 // state returns the records of a range at a revision, by key.
 func (o *Oracle) state(revision int64, start, end string) []store.Record {
@@ -84,7 +174,9 @@ func (o *Oracle) state(revision int64, start, end string) []store.Record {
 			continue
 		}
 		r := store.Record{Key: c.Key, Value: c.Value, ModRevision: c.Revision, CreateRevision: c.Revision}
-		if old, ok := byKey[c.Key]; ok {
+		if created, missed := o.created[version{c.Key, c.Revision}]; missed {
+			r.CreateRevision = created
+		} else if old, ok := byKey[c.Key]; ok {
 			r.CreateRevision = old.CreateRevision
 		}
 		byKey[c.Key] = r
@@ -135,8 +227,8 @@ func (o *Oracle) CompareAt(ctx context.Context, s store.Store, revisions []int64
 	if err != nil {
 		return fmt.Errorf("progress: %w", err)
 	}
-	if n := len(o.changes); n > 0 && current != o.changes[n-1].Revision {
-		return fmt.Errorf("the store is at revision %d, want %d", current, o.changes[n-1].Revision)
+	if len(o.changes) > 0 && current != o.latest() {
+		return fmt.Errorf("the store is at revision %d, want %d", current, o.latest())
 	}
 	prefixes := []string{""}
 	for _, c := range o.changes {
@@ -158,6 +250,16 @@ func (o *Oracle) CompareAt(ctx context.Context, s store.Store, revisions []int64
 func (o *Oracle) compareAt(ctx context.Context, s store.Store, prefix string, from store.From) error {
 	page, readErr := s.Read(ctx, store.Query{Start: prefix, End: store.PrefixEnd(prefix), AtRevision: from.After})
 	changes, feedErr := Collect(ctx, s, from)
+	if h := o.hole(from.After); h != nil {
+		for _, err := range []error{readErr, feedErr} {
+			compacted, ok := errors.AsType[*store.CompactedError](err)
+			unseen := ok && compacted.Reason == store.ReasonUnseen && compacted.Floor == h.To
+			if !unseen && from.After >= o.floor(prefix) || !ok || compacted.Requested != from.After {
+				return fmt.Errorf("%q at %d inside %+v: got %w", prefix, from.After, *h, err)
+			}
+		}
+		return nil
+	}
 	if floor := o.floor(prefix); from.After < floor {
 		for _, err := range []error{readErr, feedErr} {
 			compacted, ok := errors.AsType[*store.CompactedError](err)
@@ -214,11 +316,15 @@ func drain(ctx context.Context, feed store.Changes, from store.From) ([]store.Ch
 }
 
 func checkBatch(batch store.Batch, through int64, from store.From) error {
-	last := through
-	for _, c := range batch.Changes {
+	last := store.Change{Revision: through}
+	for i, c := range batch.Changes {
 		switch {
-		case c.Revision <= last:
-			return fmt.Errorf("revision %d is delivered after %d", c.Revision, last)
+		case c.Revision < last.Revision || c.Revision == last.Revision && (i == 0 || c.Key == last.Key):
+			return fmt.Errorf("revision %d is delivered after %d", c.Revision, last.Revision)
+		case c.Revision == last.Revision && (c.Deleted && !c.Shared || last.Deleted && !last.Shared):
+			return fmt.Errorf("%q and %q change at %d, but no deletion says so", last.Key, c.Key, c.Revision)
+		case c.Revision == last.Revision && c.Deleted && !last.Deleted:
+			return fmt.Errorf("the deletion of %q at %d comes after a put of %q", c.Key, c.Revision, last.Key)
 		case c.Revision > batch.Through || from.UpTo != 0 && c.Revision > from.UpTo:
 			return fmt.Errorf("revision %d is delivered in a batch through %d, up to %d", c.Revision, batch.Through, from.UpTo)
 		case !strings.HasPrefix(c.Key, from.Prefix), from.Key != "" && c.Key != from.Key:
@@ -228,7 +334,15 @@ func checkBatch(batch store.Batch, through int64, from store.From) error {
 		case c.Deleted != (c.Value == nil):
 			return fmt.Errorf("revision %d: deleted is %v and the value %q", c.Revision, c.Deleted, c.Value)
 		}
-		last = c.Revision
+		last = c
+	}
+	for _, h := range batch.Holes {
+		if h.From >= batch.Through || h.To <= through {
+			return fmt.Errorf("a batch from %d to %d is about the hole %+v", through, batch.Through, h)
+		}
+		if h.Has(batch.Through) && batch.Through != from.UpTo && (len(batch.Changes) == 0 || last.Revision != batch.Through) {
+			return fmt.Errorf("a batch ends at %d inside the hole %+v, and not with a change", batch.Through, h)
+		}
 	}
 	if batch.Through <= through {
 		return fmt.Errorf("a batch through %d follows one through %d", batch.Through, through)

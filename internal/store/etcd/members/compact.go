@@ -31,6 +31,8 @@ const (
 	// askAgain how often it looks.
 	askFor   = 2 * time.Second
 	askAgain = 100 * time.Millisecond
+	// compactFor is how long an answer of etcd may take that has to compact.
+	compactFor = 30 * time.Second
 )
 
 // CompactorOptions configure a Compactor.
@@ -57,7 +59,8 @@ type CompactorOptions struct {
 // Whoever set the key first keeps setting it first. Where that is a kube-apiserver, it compacts
 // regardless of replicas: those that lag by more than an interval miss changes. To prevent it, start
 // every kube-apiserver with --etcd-compaction-interval=0. etcd's own --auto-compaction-… does not
-// wait either.
+// wait either. While etcd refuses writes for want of space (NOSPACE) no compactor can set the key: the
+// operator compacts then.
 type Compactor struct {
 	members *Members
 	o       CompactorOptions
@@ -157,6 +160,8 @@ func (c *Compactor) try(ctx context.Context) error {
 	if upTo <= c.compacted {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, compactFor)
+	defer cancel()
 	switch _, err := c.members.client.Compact(ctx, upTo); {
 	case err == nil:
 		c.members.logger.InfoContext(ctx, "compacted etcd", slog.Int64("revision", upTo))

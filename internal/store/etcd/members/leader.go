@@ -2,119 +2,185 @@ package members
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// errGone is why work ends whose leader's key was deleted, or is another's.
-var errGone = errors.New("the leader's key in etcd is not this replica's any more")
+var (
+	// errGone is why work ends whose leader's key was deleted, or is another's.
+	errGone = errors.New("the leader's key in etcd is not this replica's any more")
+	// errUnproved is why work ends that may soon not be the leader's any more.
+	errUnproved = errors.New("etcd has not answered in time that this replica still leads")
+	errSilent   = errors.New("the leader is silent")
+)
 
 // Lead runs work whenever this replica is the leader, until ctx ends, which is no error, or work
-// returns before its own context ends: then it returns what work returned. It needs Run. One Lead
-// runs at a time; another waits. Errors besides: ErrStopped.
+// returns before its own context ends: then it returns what work returned.
 //
-// The context of work ends before another replica can become the leader: see lease. Work that does
-// not stop then, or whose process was paused and goes on before it notices, works beside the new
-// leader for a moment. That does no harm as long as each of its writes is conditional on the version
-// that it has read: of two that collect the same garbage, one gets a conflict. So leadership saves
-// work; it protects nothing.
+// The leader writes its key in etcd every fifth of the TTL. Another replica takes the key only when it
+// has seen the same version of it for a whole TTL, by its own clock, and only in that version. So
+// nobody can take it before a TTL has passed since a write was sent that etcd has acknowledged, and
+// the context of work ends a fifth of the TTL before that: a margin for clocks of different speed, and
+// for work to notice. The key has no lease of etcd: its leader may change, and one that comes back
+// after a pause has ended leases that its successor had renewed.
 //
-// Another replica follows at once when ctx ends, when work has returned. When the process or its
-// machine dies, it follows after the TTL and about a second, and after up to two of them if etcd's
-// own leader changes as well, because a new one lets every lease begin again.
+// Work that does not stop in that margin, or whose process was paused and goes on before it notices,
+// runs beside the new leader for a moment; and whoever deletes the key by hand lets two lead for a
+// period. That does no harm as long as each write of work is conditional on the version that it has
+// read: of two that collect the same garbage, one gets a conflict. Leadership saves work; it protects
+// nothing.
+//
+// Another replica follows at once when ctx ends, when work has returned; and within a TTL when the
+// process or its machine dies, or two if etcd changes its own leader meanwhile. Without quorum, and
+// while etcd refuses writes for want of space, nobody leads.
 func (m *Members) Lead(ctx context.Context, work func(ctx context.Context) error) error {
+	value, err := json.Marshal(claim{ID: m.o.Replica.ID, TTL: m.o.TTL, Nonce: rand.Text()})
+	if err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
-		l, err := m.sureLease(ctx)
-		switch {
-		case errors.Is(err, ErrStopped):
-			return err
-		case err != nil:
-			return nil // ctx has ended
+		t := &term{m: m, value: string(value)}
+		if err := t.begin(ctx); err != nil {
+			m.logger.DebugContext(ctx, "the election failed", errAttr(err))
+			if !errors.Is(err, errGone) { // then another one leads
+				m.pause(ctx)
+			}
+			continue
 		}
-		done, err := m.lead(ctx, l, work)
+		done, err := t.work(ctx, work)
+		t.resign(ctx)
 		if done {
 			return err
-		}
-		if err != nil {
-			m.logger.DebugContext(ctx, "the election failed", errAttr(err))
-			m.pause(ctx)
 		}
 	}
 	return nil
 }
 
-// lead takes part in one election: it runs work, or waits until the leader is gone. done means that
-// work has ended by itself.
-func (m *Members) lead(ctx context.Context, l *lease, work func(ctx context.Context) error) (done bool, err error) {
-	select {
-	case m.leading <- struct{}{}:
-	case <-m.stopped:
-		return false, nil
-	case <-ctx.Done():
-		return false, nil
-	}
-	created, ours, err := m.campaign(ctx, l)
-	if !ours {
-		<-m.leading
-		if err != nil {
-			return false, err
-		}
-		m.awaitEnd(ctx, created)
-		return false, nil
-	}
-	defer func() { <-m.leading }()
-	defer m.resign(ctx, created)
-	return m.work(ctx, term{l, created}, work)
+// claim is the value of the leader's key.
+type claim struct {
+	ID    string        `json:"id"`
+	TTL   time.Duration `json:"ttlNanoseconds"` // whoever has not seen another version for so long may take it
+	Nonce string        `json:"nonce"`          // of one call of Lead
 }
 
-// campaign returns the revision that created the leader's key, and whether it is this replica's.
-func (m *Members) campaign(ctx context.Context, l *lease) (created int64, ours bool, err error) {
-	select {
-	case <-l.lost: // while the slot was taken
-		return 0, false, errLost
-	default:
+// term is the time from an election to the end of the leadership.
+type term struct {
+	m     *Members
+	value string // of the key while it is ours
+
+	// mu guards what follows.
+	mu sync.Mutex
+	// until is the time until which nobody else can take the key, less the margin.
+	until time.Time
+}
+
+// proved records that etcd has acknowledged a write of the key that was sent at that time.
+func (t *term) proved(sent time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.until = sent.Add(t.m.o.TTL - t.m.period())
+}
+
+// left returns for how long nobody else can lead.
+func (t *term) left() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Until(t.until)
+}
+
+// begin waits until the key can be taken, and takes it. It fails also where another was faster.
+func (t *term) begin(ctx context.Context) error {
+	held, err := t.awaitVacancy(ctx)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.period())
+	err = t.write(ctx, clientv3.Compare(clientv3.ModRevision(t.m.leaderKey()), "=", held))
+	if err != nil && !errors.Is(err, errGone) {
+		t.resign(ctx) // etcd may have written it
+	}
+	return err
+}
+
+// write writes the key on a condition; it proves the leadership.
+func (t *term) write(ctx context.Context, condition clientv3.Cmp) error {
+	ctx, cancel := context.WithTimeout(ctx, t.m.period())
 	defer cancel()
-	key := m.leaderKey()
-	resp, err := m.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
-		Then(clientv3.OpPut(key, m.o.Replica.ID, clientv3.WithLease(l.id))).
-		Else(clientv3.OpGet(key)).
-		Commit()
+	sent := time.Now()
+	resp, err := t.m.client.Txn(ctx).If(condition).Then(clientv3.OpPut(t.m.leaderKey(), t.value)).Commit()
 	switch {
 	case err != nil:
-		return 0, false, fmt.Errorf("become the leader: %w", err)
-	case resp.Succeeded:
-		return resp.Header.Revision, true, nil
+		return fmt.Errorf("write the leader's key: %w", err)
+	case !resp.Succeeded:
+		return errGone
 	}
-	kv := resp.Responses[0].GetResponseRange().Kvs[0]
-	// It is ours already where the answer to an earlier attempt was lost, or etcd was away.
-	return kv.CreateRevision, kv.Lease == int64(l.id), nil
+	t.proved(sent)
+	return nil
 }
 
-// term is the time for which this replica has the leader's key.
-type term struct {
-	lease   *lease
-	created int64 // the revision of the key
+// sighting is a version of the key.
+type sighting struct {
+	revision int64     // 0: there is none
+	at       time.Time // when it was seen here: not before it was written
+	ttl      time.Duration
 }
 
-// work runs work during a term. done means that it has ended by itself.
-func (m *Members) work(ctx context.Context, t term, work func(ctx context.Context) error) (done bool, err error) {
+func (t *term) sight(kv *mvccpb.KeyValue) sighting {
+	s := sighting{revision: kv.ModRevision, at: time.Now(), ttl: t.m.o.TTL}
+	var c claim
+	switch err := json.Unmarshal(kv.Value, &c); {
+	case string(kv.Value) == t.value:
+		s.ttl = 0 // our own: the answer to an earlier attempt was lost
+	case err == nil && c.TTL > 0:
+		s.ttl = c.TTL
+	}
+	return s
+}
+
+// awaitVacancy waits until nobody has the key, or who has it is silent for its TTL. It returns the
+// version that may be replaced; 0: there is none.
+func (t *term) awaitVacancy(ctx context.Context) (int64, error) {
+	now, err := t.m.read(ctx, t.m.leaderKey())
+	if err != nil || len(now.Kvs) == 0 {
+		return 0, err
+	}
+	last := t.sight(now.Kvs[0])
+	watch, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(last.ttl, func() { cancel(errSilent) })
+	defer timer.Stop()
+	err = t.m.follow(watch, t.m.leaderKey(), now.Header.Revision, func(event *clientv3.Event) bool {
+		if event.Type == clientv3.EventTypeDelete {
+			return false
+		}
+		last = t.sight(event.Kv)
+		timer.Reset(last.ttl)
+		return true
+	})
+	switch {
+	case err == nil:
+		return 0, nil // it was deleted
+	case time.Since(last.at) >= last.ttl: // not so when a version came just as the timer fired
+		return last.revision, nil
+	default:
+		return 0, err
+	}
+}
+
+// work runs work during the term. done means that it has ended by itself.
+func (t *term) work(ctx context.Context, work func(ctx context.Context) error) (done bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
 	// They are this function's, and end with ctx.
-	wg.Go(func() { cancel(t.end(ctx)) })
-	wg.Go(func() {
-		m.awaitEnd(ctx, t.created)
-		cancel(errGone)
-	})
-	m.logger.InfoContext(ctx, "this replica leads", slog.Int64("term", t.created))
+	wg.Go(func() { cancel(t.keep(ctx)) })
+	wg.Go(func() { cancel(t.expire(ctx)) })
+	t.m.logger.InfoContext(ctx, "this replica leads")
 	err = work(ctx)
 	cause := context.Cause(ctx)
 	cancel(nil)
@@ -122,62 +188,47 @@ func (m *Members) work(ctx context.Context, t term, work func(ctx context.Contex
 	if cause == nil {
 		return true, err
 	}
-	m.logger.InfoContext(ctx, "this replica does not lead any more", slog.Int64("term", t.created), errAttr(cause))
+	t.m.logger.InfoContext(ctx, "this replica does not lead any more", errAttr(cause))
 	if err != nil && !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
-		m.logger.WarnContext(ctx, "the work of the leader ended with an error", errAttr(err))
+		t.m.logger.WarnContext(ctx, "the work of the leader ended with an error", errAttr(err))
 	}
 	return false, nil
 }
 
-// end waits until the lease is not sure to be held any longer, or ctx ends, and returns which.
-func (t term) end(ctx context.Context) error {
-	timer := time.NewTimer(t.lease.sure())
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			sure := t.lease.sure()
-			if sure <= 0 {
-				return errors.New("etcd has not answered in time that the lease is renewed")
-			}
-			timer.Reset(sure)
-		case <-t.lease.lost:
-			return errLost
-		case <-ctx.Done():
+// keep writes the key again and again, until ctx ends or the key is not ours any more.
+func (t *term) keep(ctx context.Context) error {
+	for t.m.pause(ctx) {
+		err := t.write(ctx, clientv3.Compare(clientv3.Value(t.m.leaderKey()), "=", t.value))
+		if errors.Is(err, errGone) {
+			return err
+		}
+		if err != nil {
+			t.m.logger.DebugContext(ctx, "the leadership was not renewed", errAttr(err))
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// expire waits until another replica might soon lead, or ctx ends.
+func (t *term) expire(ctx context.Context) error {
+	for left := t.left(); left > 0; left = t.left() {
+		if !wait(ctx, left) {
 			return context.Cause(ctx)
 		}
 	}
+	return errUnproved
 }
 
-// resign deletes the leader's key, so that another replica follows at once.
-func (m *Members) resign(ctx context.Context, created int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.period())
+// resign deletes the key if it is ours, so that another replica follows at once.
+func (t *term) resign(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.m.period())
 	defer cancel()
-	key := m.leaderKey()
-	_, err := m.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(key), "=", created)).
+	key := t.m.leaderKey()
+	_, err := t.m.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.Value(key), "=", t.value)).
 		Then(clientv3.OpDelete(key)).
 		Commit()
 	if err != nil {
-		m.logger.DebugContext(ctx, "the leader's key was not deleted", errAttr(err))
-	}
-}
-
-// awaitEnd waits until the leader's key that a revision created is gone, or ctx ends.
-func (m *Members) awaitEnd(ctx context.Context, created int64) {
-	key := m.leaderKey()
-	for {
-		now, err := m.read(ctx, key)
-		if err == nil {
-			if len(now.Kvs) == 0 || now.Kvs[0].CreateRevision != created {
-				return
-			}
-			err = m.follow(ctx, key, now.Header.Revision, func(event *clientv3.Event) bool {
-				return event.Type != clientv3.EventTypeDelete
-			})
-		}
-		if err == nil || !m.pause(ctx) {
-			return
-		}
+		t.m.logger.DebugContext(ctx, "the leader's key was not deleted", errAttr(err))
 	}
 }

@@ -10,8 +10,8 @@
 // which kube-apiserver shares. A user of etcd's own access control needs to read and write both, and
 // the keys of the objects.
 //
-// lease.go has how long a lease is sure to be held, leader.go why two leaders at once do no harm,
-// compact.go what happens where kube-apiserver compacts too.
+// leader.go has why no two lead at once, and why it does no harm if they do; compact.go what happens
+// where kube-apiserver compacts too.
 package members
 
 import (
@@ -19,12 +19,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -96,24 +94,7 @@ type Members struct {
 	client  *clientv3.Client
 	logger  *slog.Logger
 	process string
-
-	// leading is a slot that Lead has from before it asks for the leadership until it has given it
-	// up, and that Run takes at its end: the lease is revoked only while nothing runs under it.
-	leading chan struct{}
-	stopped chan struct{} // closed when Run ends
-
-	// mu guards what follows.
-	mu    sync.Mutex
-	lease *lease        // nil: not registered
-	moved chan struct{} // closed and replaced when lease changes or is renewed
 }
-
-// Errors of Members.
-var (
-	// ErrStopped is that of Lead when Run has ended.
-	ErrStopped = errors.New("the replica is not registered any longer")
-	errLost    = errors.New("etcd has ended the lease of this replica")
-)
 
 // TwiceError says that another process has registered as this replica: a copy of its data directory
 // is in use, or its former process was thought dead.
@@ -138,10 +119,7 @@ func New(o Options) *Members {
 		o.CatchUp = func(context.Context) (int64, error) { return o.Reached(), nil }
 	}
 	o.Replica.Started = time.Now().UTC()
-	return &Members{
-		o: o, client: o.Client, logger: o.Logger, process: rand.Text(),
-		leading: make(chan struct{}, 1), stopped: make(chan struct{}), moved: make(chan struct{}),
-	}
+	return &Members{o: o, client: o.Client, logger: o.Logger, process: rand.Text()}
 }
 
 func (m *Members) replicasPrefix() string { return m.o.Prefix + "replicas/" }
@@ -149,14 +127,17 @@ func (m *Members) recordKey() string      { return m.replicasPrefix() + m.o.Repl
 func (m *Members) leaderKey() string      { return m.o.Prefix + "leader" }
 func (m *Members) askKey() string         { return m.o.Prefix + "ask" }
 
-// period is how often the lease is renewed, how long an attempt may take, and how long to wait
-// before trying again what failed.
+// periods is how many periods a TTL has: three renewals in a row may fail before a leader stops.
+const periods = 5
+
+// period is how often lease and leadership are renewed, how long an attempt may take, and how long to
+// wait before trying again what failed.
 func (m *Members) period() time.Duration { return m.o.TTL / periods }
 
 // View is who was there at one revision of etcd.
 type View struct {
 	Replicas []Replica // sorted by ID
-	Leader   string    // the ID of the one that leads; "": none at that moment
+	Leader   string    // the ID of the one that leads, or did until a TTL ago; "": none
 	Revision int64     // of etcd: a replica with a smaller one lags
 }
 
@@ -170,7 +151,11 @@ func (m *Members) List(ctx context.Context) (View, error) {
 	for _, kv := range resp.Kvs {
 		switch key := string(kv.Key); {
 		case key == m.leaderKey():
-			view.Leader = string(kv.Value)
+			var c claim
+			if err := json.Unmarshal(kv.Value, &c); err != nil {
+				return View{}, fmt.Errorf("read %s from etcd: %w", key, err)
+			}
+			view.Leader = c.ID
 		case strings.HasPrefix(key, m.replicasPrefix()):
 			var r record
 			if err := json.Unmarshal(kv.Value, &r); err != nil {

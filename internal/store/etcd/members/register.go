@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Run keeps the replica registered until ctx ends, which is no error; then it waits until Lead has
-// given up the leadership, and removes the registration. It is called once. Errors: *TwiceError.
+// Run keeps the replica registered until ctx ends, which is no error, and removes the registration
+// then. It is called once. Errors: *TwiceError.
 //
-// Where etcd has ended the lease, because it was away for longer than the TTL, the replica registers
-// again.
+// Where etcd has ended the lease, because this replica was cut off for longer than the TTL, it
+// registers again.
 func (m *Members) Run(ctx context.Context) error {
-	defer close(m.stopped)
 	for {
 		err := m.registered(ctx)
 		if twice, is := errors.AsType[*TwiceError](err); is {
@@ -36,46 +35,23 @@ func (m *Members) Run(ctx context.Context) error {
 
 // registered registers the replica and reports for it, until ctx ends or that is impossible.
 func (m *Members) registered(ctx context.Context) error {
-	l, err := m.grant(ctx)
+	lease, err := m.grant(ctx)
 	if err != nil {
 		return err
 	}
-	defer m.leave(ctx, l)
+	defer m.revoke(ctx, lease)
 	revision := m.o.Reached()
-	if err := m.register(ctx, l, revision); err != nil {
+	if err := m.register(ctx, lease, revision); err != nil {
 		return err
 	}
-	m.move(l)
-	m.logger.InfoContext(ctx, "registered in etcd", slog.String("replica", m.o.Replica.ID),
-		slog.String("lease", fmt.Sprintf("%x", l.id)))
+	m.logger.InfoContext(ctx, "registered in etcd", slog.String("replica", m.o.Replica.ID))
 	asked := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	// They are this function's, and end with ctx or the first of them.
-	group.Go(func() error { return m.keep(ctx, l) })
+	group.Go(func() error { return m.keep(ctx, lease) })
 	group.Go(func() error { return m.listen(ctx, asked) })
-	group.Go(func() error { return m.report(ctx, l, reports{asked, revision}) })
+	group.Go(func() error { return m.report(ctx, lease, reports{asked, revision}) })
 	return group.Wait()
-}
-
-// leave ends a lease, and with it the registration, after what runs under it. If that does not end in
-// time, the lease is left to end by itself.
-func (m *Members) leave(ctx context.Context, l *lease) {
-	close(l.lost)
-	m.move(nil)
-	ctx = context.WithoutCancel(ctx)
-	timer := time.NewTimer(l.sure())
-	defer timer.Stop()
-	select {
-	case m.leading <- struct{}{}:
-		defer func() { <-m.leading }()
-	case <-timer.C:
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, m.period())
-	defer cancel()
-	if _, err := m.client.Revoke(ctx, l.id); err != nil {
-		m.logger.DebugContext(ctx, "the lease was not revoked", errAttr(err))
-	}
 }
 
 // encode returns the replica's record.
@@ -87,21 +63,21 @@ func (m *Members) encode(revision int64) (string, error) {
 }
 
 // register writes the record under a new lease. What was there is of a former process.
-func (m *Members) register(ctx context.Context, l *lease, revision int64) error {
+func (m *Members) register(ctx context.Context, lease clientv3.LeaseID, revision int64) error {
 	value, err := m.encode(revision)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.period())
 	defer cancel()
-	if _, err := m.client.Put(ctx, m.recordKey(), value, clientv3.WithLease(l.id)); err != nil {
+	if _, err := m.client.Put(ctx, m.recordKey(), value, clientv3.WithLease(lease)); err != nil {
 		return fmt.Errorf("register in etcd: %w", err)
 	}
 	return nil
 }
 
 // update writes the record, if it is still there under the lease. Errors: errLost, *TwiceError.
-func (m *Members) update(ctx context.Context, l *lease, revision int64) error {
+func (m *Members) update(ctx context.Context, lease clientv3.LeaseID, revision int64) error {
 	value, err := m.encode(revision)
 	if err != nil {
 		return err
@@ -110,8 +86,8 @@ func (m *Members) update(ctx context.Context, l *lease, revision int64) error {
 	defer cancel()
 	key := m.recordKey()
 	resp, err := m.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.LeaseValue(key), "=", l.id)).
-		Then(clientv3.OpPut(key, value, clientv3.WithLease(l.id))).
+		If(clientv3.Compare(clientv3.LeaseValue(key), "=", lease)).
+		Then(clientv3.OpPut(key, value, clientv3.WithLease(lease))).
 		Else(clientv3.OpGet(key)).
 		Commit()
 	switch {
@@ -142,7 +118,7 @@ type reports struct {
 
 // report reports how far the replica's log is, until ctx ends: from time to time if that has changed,
 // and at once when a compactor asks.
-func (m *Members) report(ctx context.Context, l *lease, r reports) error {
+func (m *Members) report(ctx context.Context, lease clientv3.LeaseID, r reports) error {
 	ticker := time.NewTicker(m.o.ReportEvery)
 	defer ticker.Stop()
 	for {
@@ -158,7 +134,7 @@ func (m *Members) report(ctx context.Context, l *lease, r reports) error {
 		if revision == r.revision {
 			continue
 		}
-		err := m.update(ctx, l, revision)
+		err := m.update(ctx, lease, revision)
 		switch _, twice := errors.AsType[*TwiceError](err); {
 		case err == nil:
 			r.revision = revision
@@ -218,4 +194,4 @@ func (m *Members) read(ctx context.Context, key string) (*clientv3.GetResponse, 
 	return resp, nil
 }
 
-func errAttr(err error) slog.Attr { return slog.Any("error", err) }
+func errAttr(err error) slog.Attr { return slog.Any("err", err) }
