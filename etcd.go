@@ -2,16 +2,14 @@ package gapless
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/seam"
+	"github.com/gapless-io/gapless/internal/store/etcd"
 )
 
 // Defaults of Etcd, which are kube-apiserver's.
@@ -82,23 +80,9 @@ func (e Etcd) withDefaults() (Etcd, error) {
 	return e, nil
 }
 
-// check reads the files, before anything is created.
-func (e Etcd) check() error {
-	if e.CAFile != "" {
-		pem, err := os.ReadFile(e.CAFile)
-		if err != nil {
-			return fmt.Errorf("read the CAs of etcd: %w", err)
-		}
-		if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			return fmt.Errorf("%s (--etcd-cafile) has no certificate in PEM", e.CAFile)
-		}
-	}
-	if e.CertFile != "" {
-		if _, err := tls.LoadX509KeyPair(e.CertFile, e.KeyFile); err != nil {
-			return fmt.Errorf("read the client certificate for etcd: %w", err)
-		}
-	}
-	return nil
+// cluster says how to reach the cluster.
+func (e Etcd) cluster() etcd.Cluster {
+	return etcd.Cluster{Servers: e.Servers, CAFile: e.CAFile, CertFile: e.CertFile, KeyFile: e.KeyFile}
 }
 
 // checkEtcd returns an error for what has no meaning while the objects are in etcd.

@@ -41,7 +41,7 @@ type replica struct {
 
 // openReplica opens the log of a replica and a client of etcd.
 func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
-	if err := s.cfg.Etcd.check(); err != nil {
+	if err := s.cfg.Etcd.cluster().Check(); err != nil {
 		return nil, err
 	}
 	own, err := members.Prefix(s.cfg.Etcd.Prefix)
@@ -78,10 +78,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 // openEtcd opens the store.
 func (s *Server) openEtcd(ctx context.Context, r *replica) (err error) {
 	r.store, err = etcd.Open(ctx, etcd.Options{
-		Cluster: etcd.Cluster{
-			Servers: s.cfg.Etcd.Servers, CAFile: s.cfg.Etcd.CAFile, CertFile: s.cfg.Etcd.CertFile, KeyFile: s.cfg.Etcd.KeyFile,
-		},
-		Prefix: s.cfg.Etcd.Prefix, Layout: r.layout, Dir: filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
+		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout, Dir: filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
 		History: max(s.cfg.History, 0), HistoryBytes: max(s.cfg.HistoryBytes, 0), Logger: s.cfg.Logger,
 	})
 	if err != nil {
@@ -134,13 +131,7 @@ func (r *replica) close() error {
 }
 
 // lead takes part in the election of the replica that runs the controllers.
-func (r *replica) lead(ctx context.Context) error {
-	err := r.members.Lead(ctx, r.turn.Hold)
-	if errors.Is(err, members.ErrStopped) {
-		return nil // its Run ends with the same context
-	}
-	return err
-}
+func (r *replica) lead(ctx context.Context) error { return r.members.Lead(ctx, r.turn.Hold) }
 
 // stale implements registry.Config.Stale: it looks at the value in etcd, as kube-apiserver does
 // before it leaves out a write (apiserver storage/etcd3 store.go GuaranteedUpdate).

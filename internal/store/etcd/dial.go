@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -23,6 +24,9 @@ const (
 	keepAliveTime    = 30 * time.Second
 	keepAliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
+	// redialWithin is the longest pause between two attempts to connect; grpc's own is two minutes, for
+	// which a replica would stay away from an etcd that is back.
+	redialWithin = 3 * time.Second
 )
 
 // sendBytes is the largest request that the client sends. etcd has a limit of its own, by default a lower
@@ -35,12 +39,17 @@ func Dial(ctx context.Context, c Cluster) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	redial := backoff.DefaultConfig
+	redial.MaxDelay = redialWithin
 	return clientv3.New(clientv3.Config{
 		Context: ctx, Endpoints: c.Servers, TLS: credentials,
 		DialTimeout: dialTimeout, DialKeepAliveTime: keepAliveTime, DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize: sendBytes,
 		Logger:             zap.NewNop(), // errors are returned
-		DialOptions:        []grpc.DialOption{grpc.WithChainUnaryInterceptor(once)},
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(once),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: dialTimeout}),
+		},
 	})
 }
 
@@ -56,6 +65,12 @@ func once(ctx context.Context, method string, req, reply any, conn *grpc.ClientC
 		(code == codes.Canceled || code == codes.DeadlineExceeded) {
 		return status.Errorf(codes.Unknown, "etcd ended the call: %v", err)
 	}
+	return err
+}
+
+// Check reads the files, and returns why they cannot be used.
+func (c Cluster) Check() error {
+	_, err := c.tls()
 	return err
 }
 
