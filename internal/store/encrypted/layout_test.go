@@ -4,6 +4,7 @@ import (
 	"crypto/aes"
 	"encoding/base64"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,7 +36,8 @@ func openLayout(t *testing.T, config string) *encrypted.Layout {
 	t.Helper()
 	cfg := encrypted.Config{}
 	if config != "" {
-		cfg.File = file(t, config)
+		cfg.File = filepath.Join(t.TempDir(), "encryption.yaml")
+		writeFile(t, cfg.File, config)
 	}
 	l, err := encrypted.OpenLayout(t.Context(), registry{}, cfg)
 	if err != nil {
