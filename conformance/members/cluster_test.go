@@ -283,4 +283,3 @@ func (ts *terms) check(t *testing.T) {
 		}
 	}
 }
-

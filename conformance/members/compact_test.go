@@ -169,7 +169,13 @@ func TestCompactorsAskReplicasThatSeemToLag(t *testing.T) {
 	client := c.client()
 	a := c.replicaWith(members.Options{
 		Replica: members.Replica{ID: "a", Revision: 10}, ReportEvery: time.Hour,
-		CatchUp: func(context.Context) (int64, error) { return c.now(client), nil },
+		CatchUp: func(ctx context.Context) (int64, error) {
+			resp, err := client.Get(ctx, compactKey)
+			if err != nil {
+				return 0, err
+			}
+			return resp.Header.Revision, nil
+		},
 	})
 	harness.Eventually(t, "there is something to compact", func() bool { return c.now(client) > 20 })
 	awaitListed(t, a, "a")

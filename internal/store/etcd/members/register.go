@@ -18,19 +18,17 @@ import (
 // Where etcd has ended the lease, because this replica was cut off for longer than the TTL, it
 // registers again.
 func (m *Members) Run(ctx context.Context) error {
-	for {
+	for ctx.Err() == nil {
 		err := m.registered(ctx)
 		if twice, is := errors.AsType[*TwiceError](err); is {
 			return twice
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		m.logger.WarnContext(ctx, "this replica is not registered in etcd", errAttr(err))
-		if !m.pause(ctx) {
-			return nil
+		if ctx.Err() == nil {
+			m.logger.WarnContext(ctx, "this replica is not registered in etcd", errAttr(err))
+			m.pause(ctx)
 		}
 	}
+	return nil
 }
 
 // registered registers the replica and reports for it, until ctx ends or that is impossible.
@@ -122,7 +120,7 @@ func (m *Members) report(ctx context.Context, lease clientv3.LeaseID, r reports)
 	ticker := time.NewTicker(m.o.ReportEvery)
 	defer ticker.Stop()
 	for {
-		revision := r.revision
+		var revision int64
 		select {
 		case <-ticker.C:
 			revision = m.o.Reached()
