@@ -84,7 +84,7 @@ func (s *shared) create(t *testing.T) []string {
 	})
 	var keys []string
 	add := func(r *kinds.Resource, body []byte) {
-		answer := must(t, s.reference.target, http.MethodPost, path(r, "default", ""), string(body))
+		answer := must(t, s.reference.target, http.MethodPost, urlOf(r, "default", ""), string(body))
 		keys = append(keys, r.GR().String()+"/"+keyOf(t, r, answer).String())
 	}
 	for _, r := range builtin.Catalog().Stored() {
@@ -157,7 +157,7 @@ func (s *shared) read(t *testing.T, etcdKey, key string) (value []byte, shown ma
 			t.Fatalf("read %s: %d, %v", etcdKey, len(resp.Kvs), err)
 		}
 		value = resp.Kvs[0].Value
-		code, body := get(t, s.reference.target, path(r, name.Namespace, name.Name))
+		code, body := get(t, s.reference.target, urlOf(r, name.Namespace, name.Name))
 		if code != http.StatusOK {
 			t.Fatalf("get %s: %d %s", key, code, body)
 		}
@@ -245,8 +245,8 @@ func poll(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// path is that of an object, or of a collection.
-func path(r *kinds.Resource, namespace, name string) string {
+// urlOf is the path of an object, or of a collection.
+func urlOf(r *kinds.Resource, namespace, name string) string {
 	p := "/apis/" + r.APIVersion()
 	if r.Group == "" {
 		p = "/api/" + r.Version
@@ -263,7 +263,9 @@ func path(r *kinds.Resource, namespace, name string) string {
 // keyOf is the key of an object that was created.
 func keyOf(t *testing.T, r *kinds.Resource, body []byte) wire.Key {
 	t.Helper()
-	var o struct{ Metadata struct{ Namespace, Name string } }
+	var o struct {
+		Metadata struct{ Namespace, Name string }
+	}
 	if err := json.Unmarshal(body, &o); err != nil {
 		t.Fatalf("read a %s: %v", r.Kind, err)
 	}

@@ -40,6 +40,11 @@ func (t *goType[T, P]) decodeMessage(message []byte) (tree.Object, error) {
 		return nil, fmt.Errorf("read the protobuf message of a %s: %w", t.gvk.Kind, err)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(t.gvk)
+	if s, err := t.shape(); err == nil {
+		if content, ok := s.Tree(obj); ok {
+			return content, nil
+		}
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, fmt.Errorf("make a tree of the %s: %w", t.gvk.Kind, err)

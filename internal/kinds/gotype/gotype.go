@@ -3,7 +3,7 @@
 // there or never when they are empty. It does so in place, and in a quarter of the time.
 //
 // A [Struct] is what is known of a struct type, found once by
-// reflection.
+// reflection. It also converts between trees and structs ([Struct.Fill], [Struct.Tree]).
 package gotype
 
 import (
@@ -19,20 +19,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
 // Struct is a struct type as JSON has it. It is immutable and safe for concurrent use.
 type Struct struct {
-	fields map[string]*field
-	empty  map[string]any // the members of an empty one
+	fields  map[string]*field
+	ordered []*field       // the same ones
+	empty   map[string]any // the members of an empty one
 }
 
 // field is a member of a struct.
 type field struct {
+	name  string
 	index []int // for reflect.Value.FieldByIndex
 	typ   valueType
 	// omitEmpty and omitZero are the options of the tag of that name.
 	omitEmpty, omitZero bool
+	// isZero reports whether omitzero leaves out a value; nil: the tag does not have it.
+	isZero func(reflect.Value) bool
 }
 
 // valueType is the type of a value.
@@ -135,10 +140,15 @@ func (c *structs) addFields(s *Struct, t reflect.Type, index []int) error {
 		if err != nil {
 			return err
 		}
-		s.fields[name] = &field{
-			index: at, typ: *typ,
+		added := &field{
+			name: name, index: at, typ: *typ,
 			omitEmpty: strings.Contains(options, "omitempty"), omitZero: strings.Contains(options, "omitzero"),
 		}
+		if added.omitZero {
+			added.isZero = value.OmitZeroFunc(f.Type)
+		}
+		s.fields[name] = added
+		s.ordered = append(s.ordered, added)
 	}
 	return nil
 }

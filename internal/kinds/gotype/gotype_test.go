@@ -77,6 +77,9 @@ func check(tb testing.TB, typ reflect.Type, body []byte) (read bool) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		tb.Fatalf("%s\nis encoded differently (-struct +tree): %s", body, diff)
 	}
+	if tree, ok := s.Tree(object); !ok || !cmp.Equal(want, tree) {
+		tb.Fatalf("%s\nis made a tree differently: %t %s", body, ok, cmp.Diff(want, tree))
+	}
 	filled, decoded := reflect.New(typ).Interface(), reflect.New(typ).Interface()
 	if !s.Fill(filled, got) {
 		tb.Fatalf("%s\nwas read, but does not fit into %s", body, typ)

@@ -35,9 +35,9 @@ func benchmarked(b *testing.B) map[string][]byte {
 		b.Fatalf("encode a pod: %v", err)
 	}
 	return map[string][]byte{
-		"configmaps/default/2KB":       []byte(`{"apiVersion":"v1","kind":"ConfigMap",` + metadata + `,"data":` + text(1600) + `}`),
-		"configmaps/default/16KB":      []byte(`{"apiVersion":"v1","kind":"ConfigMap",` + metadata + `,"data":` + text(15600) + `}`),
-		"secrets/default/2KB":          []byte(`{"apiVersion":"v1","kind":"Secret",` + metadata + `,"data":` + text(1600) +
+		"configmaps/default/2KB":  []byte(`{"apiVersion":"v1","kind":"ConfigMap",` + metadata + `,"data":` + text(1600) + `}`),
+		"configmaps/default/16KB": []byte(`{"apiVersion":"v1","kind":"ConfigMap",` + metadata + `,"data":` + text(15600) + `}`),
+		"secrets/default/2KB": []byte(`{"apiVersion":"v1","kind":"Secret",` + metadata + `,"data":` + text(1600) +
 			`,"type":"Opaque"}`),
 		"pods/default/small":           small,
 		"pods/default/large":           large,

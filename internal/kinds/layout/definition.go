@@ -84,4 +84,3 @@ func definitionV1(object []byte) ([]byte, error) {
 	}
 	return converted, nil
 }
-

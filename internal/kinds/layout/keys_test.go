@@ -15,17 +15,17 @@ func newLayout() *layout.Layout { return layout.New("/registry", kinds.NewLive(b
 func TestKeysAreThoseOfKubeAPIServer(t *testing.T) {
 	l := newLayout()
 	for key, want := range map[string]string{
-		"configmaps/default/a":                      "/registry/configmaps/default/a",
-		"deployments.apps/default/a":                "/registry/deployments/default/a",
-		"replicationcontrollers/default/a":          "/registry/controllers/default/a",
-		"endpoints/default/a":                       "/registry/services/endpoints/default/a",
-		"services/default/a":                        "/registry/services/specs/default/a",
-		"nodes/a":                                   "/registry/minions/a",
-		"namespaces/a":                              "/registry/namespaces/a",
-		"ingresses.networking.k8s.io/default/a":     "/registry/ingress/default/a",
-		"networkpolicies.networking.k8s.io/d/a":     "/registry/networkpolicies/d/a",
-		"events/default/a.17f":                      "/registry/events/default/a.17f",
-		"leases.coordination.k8s.io/kube-system/a":  "/registry/leases/kube-system/a",
+		"configmaps/default/a":                       "/registry/configmaps/default/a",
+		"deployments.apps/default/a":                 "/registry/deployments/default/a",
+		"replicationcontrollers/default/a":           "/registry/controllers/default/a",
+		"endpoints/default/a":                        "/registry/services/endpoints/default/a",
+		"services/default/a":                         "/registry/services/specs/default/a",
+		"nodes/a":                                    "/registry/minions/a",
+		"namespaces/a":                               "/registry/namespaces/a",
+		"ingresses.networking.k8s.io/default/a":      "/registry/ingress/default/a",
+		"networkpolicies.networking.k8s.io/d/a":      "/registry/networkpolicies/d/a",
+		"events/default/a.17f":                       "/registry/events/default/a.17f",
+		"leases.coordination.k8s.io/kube-system/a":   "/registry/leases/kube-system/a",
 		"clusterroles.rbac.authorization.k8s.io/a:b": "/registry/clusterroles/a:b",
 		"customresourcedefinitions.apiextensions.k8s.io/foos.example.com": "/registry/apiextensions.k8s.io/" +
 			"customresourcedefinitions/foos.example.com",

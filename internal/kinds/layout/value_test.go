@@ -259,13 +259,13 @@ func TestValuesThatCannotBeReadAreNamed(t *testing.T) {
 		key, value string
 		want       error
 	}{
-		"encrypted":        {"secrets/default/a", "k8s:enc:aescbc:v1:key1:\x00", layout.ErrEncrypted},
+		"encrypted":         {"secrets/default/a", "k8s:enc:aescbc:v1:key1:\x00", layout.ErrEncrypted},
 		"encrypted, custom": {"foos.example.com/a", "k8s:enc:kms:v2:x:\x00", layout.ErrEncrypted},
-		"CBOR":             {"foos.example.com/a", "\xd9\xd9\xf7\xa0", layout.ErrCBOR},
-		"CBOR, built in":   {"configmaps/default/a", "\xd9\xd9\xf7\xa0", layout.ErrCBOR},
-		"nothing":          {"configmaps/default/a", "", layout.ErrCorrupt},
-		"text":             {"configmaps/default/a", "2026-01-01", layout.ErrCorrupt},
-		"protobuf, custom": {"foos.example.com/a", string(configMap), layout.ErrCorrupt},
+		"CBOR":              {"foos.example.com/a", "\xd9\xd9\xf7\xa0", layout.ErrCBOR},
+		"CBOR, built in":    {"configmaps/default/a", "\xd9\xd9\xf7\xa0", layout.ErrCBOR},
+		"nothing":           {"configmaps/default/a", "", layout.ErrCorrupt},
+		"text":              {"configmaps/default/a", "2026-01-01", layout.ErrCorrupt},
+		"protobuf, custom":  {"foos.example.com/a", string(configMap), layout.ErrCorrupt},
 		"protobuf, definition": {
 			"customresourcedefinitions.apiextensions.k8s.io/a",
 			"k8s\x00\n)\n\x1capiextensions.k8s.io/v1beta1\x12\tCustomRes\x12\x00", nil,
