@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	oracle "github.com/gapless-io/gapless/conformance/oracle/etcd"
+	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/etcd"
 )
 
@@ -105,4 +106,30 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// pauseFor is how long it is waited between two questions.
+const pauseFor = 10 * time.Millisecond
+
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(pauseFor):
+	case <-ctx.Done():
+	}
+}
+
+// reaches waits until a store has a revision, also over a connection that has to be made again, and
+// returns how far it has come.
+func reaches(ctx context.Context, t *testing.T, s store.Store, rev int64) int64 {
+	t.Helper()
+	for {
+		now, err := s.Progress(ctx)
+		if err == nil && now >= rev {
+			return now
+		}
+		pause(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("the store has reached %d, %v, and not %d", now, err, rev)
+		}
+	}
 }

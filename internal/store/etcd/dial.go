@@ -24,10 +24,13 @@ const (
 	keepAliveTime    = 30 * time.Second
 	keepAliveTimeout = 10 * time.Second
 	dialTimeout      = 20 * time.Second
-	// redialWithin is the longest pause between two attempts to connect; grpc's own is two minutes, for
-	// which a replica would stay away from an etcd that is back.
-	redialWithin = 3 * time.Second
 )
+
+// reconnect is how soon a member that could not be reached is tried again. The default of grpc waits for up to
+// two minutes, after which a replica would come back to an etcd that is there again.
+var reconnect = backoff.Config{BaseDelay: firstRetry, Multiplier: 1.6, Jitter: 0.2, MaxDelay: lastReconnect} //nolint:gochecknoglobals // constant
+
+const lastReconnect = 3 * time.Second
 
 // sendBytes is the largest request that the client sends. etcd has a limit of its own, by default a lower
 // one.
@@ -39,8 +42,6 @@ func Dial(ctx context.Context, c Cluster) (*clientv3.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	redial := backoff.DefaultConfig
-	redial.MaxDelay = redialWithin
 	return clientv3.New(clientv3.Config{
 		Context: ctx, Endpoints: c.Servers, TLS: credentials,
 		DialTimeout: dialTimeout, DialKeepAliveTime: keepAliveTime, DialKeepAliveTimeout: keepAliveTimeout,
@@ -48,7 +49,7 @@ func Dial(ctx context.Context, c Cluster) (*clientv3.Client, error) {
 		Logger:             zap.NewNop(), // errors are returned
 		DialOptions: []grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(once),
-			grpc.WithConnectParams(grpc.ConnectParams{Backoff: redial, MinConnectTimeout: dialTimeout}),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: lastReconnect}),
 		},
 	})
 }

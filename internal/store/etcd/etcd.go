@@ -14,6 +14,8 @@ package etcd
 import (
 	"log/slog"
 	"time"
+
+	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 )
 
 // Layout translates between the keys and values of a store and those of etcd. It is safe for concurrent
@@ -53,7 +55,13 @@ type Options struct {
 	HistoryBytes int64
 	// TTL, if not nil, is how long the object of a key of the store lives after each write of it; 0:
 	// until it is deleted. etcd deletes it.
-	TTL    func(key string) time.Duration
-	Logger *slog.Logger
+	TTL func(key string) time.Duration
+	// FS replaces the file system below Dir, for tests of failures. SegmentBytes and GroupWrites are
+	// for them too; see revlog.Options.
+	FS           disk.FS
+	SegmentBytes int64
+	GroupWrites  int
+
+	Logger *slog.Logger // nil: none
 }
 

@@ -161,7 +161,9 @@ type rebuild struct {
 func (r *rebuild) marksBefore(pos int64) {
 	for ; len(r.marks) > 0 && r.marks[0].pos < pos; r.marks = r.marks[1:] {
 		m := r.marks[0]
-		r.add(m.pos, m.rev)
+		if m.kind != markBegin { // which is no part of a state
+			r.add(m.pos, m.rev)
+		}
 		switch m.kind {
 		case markDeletion:
 			r.visible = moment{pos: m.pos, rev: max(m.rev, r.visible.rev)}

@@ -73,6 +73,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	log, err := revlog.Open(ctx, revlog.Options{
 		Dir: o.Dir, Memory: o.Memory, History: o.History, HistoryBytes: o.HistoryBytes, Logger: o.Logger, Apart: own,
+		FS: o.FS, SegmentBytes: o.SegmentBytes, GroupWrites: o.GroupWrites,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the replica's log: %w", err)
@@ -192,10 +193,10 @@ func (s *Store) release() error {
 // Stats describe a Store at one moment.
 type Stats struct {
 	revlog.Stats       // of the log: its revisions are positions, not etcd's revisions
-	Reached      int64 // etcd's revision up to which every change is recorded; 0: no state was read yet
-	Compacted    int64 // etcd's revision up to which the replica's history is compacted
-	Holes        int   // how many holes the history has, also the one before the first state
-	Runs         int   // how many runs of positions there are: 24 bytes each
+	Reached      int64        // etcd's revision up to which every change is recorded; 0: no state was read yet
+	Compacted    int64        // etcd's revision up to which the replica's history is compacted
+	Holes        []store.Hole // in the history, also the one before the first state
+	Runs         int          // how many runs of positions there are: 24 bytes each
 }
 
 // Stats returns the present figures.
@@ -211,7 +212,7 @@ func (s *Store) Stats() Stats {
 		stats.Floors[name] = floor
 	}
 	stats.Reached, stats.Compacted = s.visible.rev, s.compacted
-	stats.Holes, stats.Runs = len(s.positions.holes), len(s.positions.runs)
+	stats.Holes, stats.Runs = s.positions.over(0, s.visible.rev), len(s.positions.runs)
 	return stats
 }
 

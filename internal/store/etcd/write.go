@@ -123,16 +123,17 @@ func deletionsFirst(a, b event) int {
 	return 1
 }
 
-// place notes the revisions of the positions at which writes were applied, and returns the last.
+// place notes the revisions of the positions at which writes were applied, and returns the last. A write
+// with the revision 0 is no part of a state.
 func (s *Store) place(applied, revs []int64) moment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, pos := range applied {
-		if pos > 0 { // not the deletion of what the log does not have
+		if pos > 0 && revs[i] > 0 { // not the deletion of what the log does not have
 			s.positions.add(pos, revs[i])
 		}
 	}
-	return moment{pos: s.positions.newest, rev: revs[len(applied)-1]}
+	return moment{pos: slices.Max(applied), rev: revs[len(applied)-1]}
 }
 
 // recordLarge records the events of one revision like the difference of a hole: a crash in the
@@ -171,7 +172,7 @@ func (s *Store) replace(ctx context.Context, d difference) error {
 		d.from = torn.from
 	}
 	p := placing{store: s, ctx: ctx}
-	p.put(revlog.Write{Key: markKey, Value: encodeMark(markBegin, d.from)}, d.from)
+	p.put(revlog.Write{Key: markKey, Value: encodeMark(markBegin, d.from)}, 0)
 	if torn == nil && p.flush() == nil {
 		torn = &hole{from: d.from, begin: p.last}
 		s.setTorn(torn)
