@@ -68,7 +68,8 @@ func (e Etcd) withDefaults() (Etcd, error) {
 		return e, errors.New("a client certificate for etcd needs both CertFile and KeyFile (--etcd-certfile, --etcd-keyfile)")
 	}
 	if !secure && (e.CAFile != "" || e.CertFile != "") {
-		return e, errors.New("certificates for etcd (--etcd-cafile, --etcd-certfile), but all its servers have http URLs: use https")
+		return e, errors.New(
+			"certificates for etcd (--etcd-cafile, --etcd-certfile), but all its servers have http URLs: use https")
 	}
 	e.Prefix = path.Join("/", cmp.Or(e.Prefix, DefaultEtcdPrefix))
 	if e.HealthcheckTimeout < 0 || e.ReadycheckTimeout < 0 {

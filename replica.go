@@ -78,7 +78,8 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 // openEtcd opens the store.
 func (s *Server) openEtcd(ctx context.Context, r *replica) (err error) {
 	r.store, err = etcd.Open(ctx, etcd.Options{
-		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout, Dir: filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
+		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout,
+		Dir:     filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
 		History: max(s.cfg.History, 0), HistoryBytes: max(s.cfg.HistoryBytes, 0), Logger: s.cfg.Logger,
 	})
 	if err != nil {
@@ -173,8 +174,10 @@ func (s *Server) replicaID() (string, error) {
 // warnOfOwnKeys warns where the credentials of one replica are not those of the others.
 func (s *Server) warnOfOwnKeys(ctx context.Context) {
 	if s.cfg.Authentication.ServiceAccountSigningKeyFile == "" {
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "service account tokens are signed with a key of this data directory: another "+
-			"replica accepts them only if it has the same pki/sa.key, or both name one with --service-account-signing-key-file",
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"service account tokens are signed with a key of this data directory: another "+
+				"replica accepts them only if it has the same pki/sa.key, or both name one with "+
+				"--service-account-signing-key-file",
 			slog.String("data_dir", s.cfg.DataDir))
 	}
 }

@@ -96,7 +96,9 @@ func TestAClientMovesBetweenReplicas(t *testing.T) {
 		if err != nil {
 			t.Fatalf("create at A: %v", err)
 		}
-		list, err := b.client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{ResourceVersion: made.ResourceVersion})
+		list, err := b.client.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{
+			ResourceVersion: made.ResourceVersion,
+		})
 		if err != nil {
 			t.Fatalf("list at B, not older than what A has answered: %v", err)
 		}
@@ -104,7 +106,9 @@ func TestAClientMovesBetweenReplicas(t *testing.T) {
 			t.Fatalf("the list is as of %d, older than the %d that was asked for", at, want)
 		}
 	}
-	w, err := b.client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion})
+	w, err := b.client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: first.ResourceVersion,
+	})
 	if err != nil {
 		t.Fatalf("watch at B from what A has answered: %v", err)
 	}
@@ -137,12 +141,15 @@ func TestAWatchResumesAtAReplicaThatWasAway(t *testing.T) {
 	}
 	b.stop(t)
 	for _, name := range []string{"x", "y"} {
-		if _, err := a.client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(name, ""), metav1.CreateOptions{}); err != nil {
+		if _, err := a.client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap(name, ""),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatalf("create at A while B is away: %v", err)
 		}
 	}
 	b = start(t, url, dir, nil)
-	w, err := b.client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion})
+	w, err := b.client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: first.ResourceVersion,
+	})
 	if err != nil {
 		t.Fatalf("watch at B from before its restart: %v", err)
 	}
@@ -166,7 +173,8 @@ func TestOneReplicaCollectsGarbageAndTheNextFollows(t *testing.T) {
 			metav1.CreateOptions{}); err != nil {
 			t.Fatalf("create a namespace: %v", err)
 		}
-		if _, err := b.client.CoreV1().ConfigMaps(name).Create(t.Context(), configMap("a", ""), metav1.CreateOptions{}); err != nil {
+		if _, err := b.client.CoreV1().ConfigMaps(name).Create(t.Context(), configMap("a", ""),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatalf("create an object in it: %v", err)
 		}
 		if err := namespaces.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {

@@ -137,7 +137,8 @@ const widgetDefinition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"Custom
 // define creates the custom resource at one server, and waits until both serve it.
 func (s *sides) define(t *testing.T) {
 	t.Helper()
-	if _, err := s.kubectl.Resource(definitions).Create(t.Context(), object(t, widgetDefinition), metav1.CreateOptions{}); err != nil {
+	if _, err := s.kubectl.Resource(definitions).Create(t.Context(), object(t, widgetDefinition),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatalf("create a definition at kube-apiserver: %v", err)
 	}
 	for name, at := range map[string]dynamic.Interface{"kube-apiserver": s.kubectl, "gapless": s.replica} {
@@ -168,7 +169,8 @@ func TestBothServersServeWhatEitherWrites(t *testing.T) {
 					t.Errorf("%s is at %s, want %s", of.gvr.Resource, got.GetResourceVersion(), made.GetResourceVersion())
 				}
 				// The other one changes it.
-				if _, err := writer.back.Resource(of.gvr).Namespace(of.namespace).Patch(t.Context(), u.GetName(), types.MergePatchType,
+				if _, err := writer.back.Resource(of.gvr).Namespace(of.namespace).Patch(t.Context(), u.GetName(),
+					types.MergePatchType,
 					[]byte(`{"metadata":{"labels":{"changed":"true"}}}`), metav1.PatchOptions{}); err != nil {
 					t.Errorf("change %s at the other server: %v", of.gvr.Resource, err)
 				}
@@ -195,7 +197,8 @@ func TestAWatchMovesFromOneServerToTheOther(t *testing.T) {
 		t.Fatalf("create at kube-apiserver: %v", err)
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		if _, err := at.Create(t.Context(), object(t, strings.ReplaceAll(each[0].text, "NAME", name)), metav1.CreateOptions{}); err != nil {
+		if _, err := at.Create(t.Context(), object(t, strings.ReplaceAll(each[0].text, "NAME", name)),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatalf("create at kube-apiserver: %v", err)
 		}
 	}
@@ -220,7 +223,8 @@ func TestAServiceWithAnAddressIsLeftToKubeAPIServer(t *testing.T) {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "send this write to kube-apiserver") {
 		t.Errorf("create a Service that needs an address: %v, want a refusal that says what to do", err)
 	}
-	if _, err := s.kubectl.Resource(services).Namespace("default").Create(t.Context(), object(t, text), metav1.CreateOptions{}); err != nil {
+	if _, err := s.kubectl.Resource(services).Namespace("default").Create(t.Context(), object(t, text),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatalf("create it at kube-apiserver: %v", err)
 	}
 	if got := s.same(t, services, "default", "addressed"); got.Object["spec"].(map[string]any)["clusterIP"] == nil {
@@ -268,7 +272,8 @@ func TestWithoutEtcdOnlyTheLastKnownStateIsServed(t *testing.T) {
 	}
 	s.cluster.StartEtcd()
 	harness.Eventually(t, "the replica is ready again", func() bool { return s.code(t, "/readyz") == http.StatusOK })
-	if _, err := at.Create(t.Context(), object(t, strings.ReplaceAll(each[0].text, "NAME", "found")), metav1.CreateOptions{}); err != nil {
+	if _, err := at.Create(t.Context(), object(t, strings.ReplaceAll(each[0].text, "NAME", "found")),
+		metav1.CreateOptions{}); err != nil {
 		t.Errorf("create with etcd again: %v", err)
 	}
 	for { // kube-apiserver's own may come first

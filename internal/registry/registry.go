@@ -147,8 +147,9 @@ func New(cfg Config) *Registry {
 		store:  cfg.Store, live: cfg.Live, logger: cfg.Logger,
 		caches: set, gate: lifecycle.NewGate(set), definitions: definitions,
 		hooks: map[kinds.GroupResource]hook{kinds.Definitions(): definitions},
-		stale: cfg.Stale, lead: cfg.Lead, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw), collector: cfg.Collector,
-		plugins: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
+		stale: cfg.Stale, lead: cfg.Lead, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw),
+		collector: cfg.Collector,
+		plugins:   cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Gate: r.gate, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,

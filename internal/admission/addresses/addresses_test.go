@@ -28,8 +28,9 @@ func (c cluster) Find(gr kinds.GroupResource, key wire.Key) *wire.Object {
 		return nil
 	}
 	ranges := `"` + strings.ReplaceAll(string(c), ",", `","`) + `"`
-	o, err := wire.ParseObject([]byte(`{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes"},` +
-		`"spec":{"cidrs":[` + ranges + `]}}`), nil)
+	o, err := wire.ParseObject(
+		[]byte(`{"apiVersion":"networking.k8s.io/v1","kind":"ServiceCIDR","metadata":{"name":"kubernetes"},`+
+			`"spec":{"cidrs":[`+ranges+`]}}`), nil)
 	if err != nil {
 		panic(err)
 	}
@@ -99,20 +100,39 @@ func TestAHeadlessServiceGetsTheFamiliesThatUpstreamGivesIt(t *testing.T) {
 		policy   string
 		families []any
 	}{
-		"with a selector":                        {single, headless, "SingleStack", []any{"IPv4"}},
-		"on IPv6":                                {sixth, headless, "SingleStack", []any{"IPv6"}},
-		"on both":                                {dual, headless, "SingleStack", []any{"IPv4"}},
-		"it prefers both, there is one":          {single, with(headless, "ipFamilyPolicy", "PreferDualStack"), "PreferDualStack", []any{"IPv4"}},
-		"it prefers both":                        {dual, with(headless, "ipFamilyPolicy", "PreferDualStack"), "PreferDualStack", []any{"IPv4", "IPv6"}},
-		"it names one of both":                   {dual, with(headless, "ipFamilies", []any{"IPv6"}), "SingleStack", []any{"IPv6"}},
-		"without a selector":                     {single, bare, "RequireDualStack", []any{"IPv4", "IPv6"}},
-		"without a selector, on IPv6":            {sixth, bare, "RequireDualStack", []any{"IPv6", "IPv4"}},
-		"without a selector, it wants one":       {dual, with(bare, "ipFamilyPolicy", "SingleStack"), "SingleStack", []any{"IPv4"}},
-		"without a selector, it names one":       {unknown, with(bare, "ipFamilies", []any{"IPv6"}), "RequireDualStack", []any{"IPv6", "IPv4"}},
-		"everything is said, nothing is known":   {unknown, with(headless, "ipFamilies", []any{"IPv4"}, "ipFamilyPolicy", "SingleStack"), "SingleStack", []any{"IPv4"}},
-		"the family is said, nothing is known":   {unknown, with(headless, "ipFamilies", []any{"IPv6"}), "SingleStack", []any{"IPv6"}},
-		"clusterIPs says that it is headless":    {single, with(headless, "clusterIP", nil, "clusterIPs", []any{"None"}), "SingleStack", []any{"IPv4"}},
-		"a policy is said, and one of two known": {dual, with(headless, "ipFamilyPolicy", "PreferDualStack", "ipFamilies", []any{"IPv6"}), "PreferDualStack", []any{"IPv6", "IPv4"}},
+		"with a selector": {single, headless, "SingleStack", []any{"IPv4"}},
+		"on IPv6":         {sixth, headless, "SingleStack", []any{"IPv6"}},
+		"on both":         {dual, headless, "SingleStack", []any{"IPv4"}},
+		"it prefers both, there is one": {
+			single, with(headless, "ipFamilyPolicy", "PreferDualStack"), "PreferDualStack", []any{"IPv4"},
+		},
+		"it prefers both": {
+			dual, with(headless, "ipFamilyPolicy", "PreferDualStack"), "PreferDualStack", []any{"IPv4", "IPv6"},
+		},
+		"it names one of both": {
+			dual, with(headless, "ipFamilies", []any{"IPv6"}), "SingleStack", []any{"IPv6"},
+		},
+		"without a selector":          {single, bare, "RequireDualStack", []any{"IPv4", "IPv6"}},
+		"without a selector, on IPv6": {sixth, bare, "RequireDualStack", []any{"IPv6", "IPv4"}},
+		"without a selector, it wants one": {
+			dual, with(bare, "ipFamilyPolicy", "SingleStack"), "SingleStack", []any{"IPv4"},
+		},
+		"without a selector, it names one": {
+			unknown, with(bare, "ipFamilies", []any{"IPv6"}), "RequireDualStack", []any{"IPv6", "IPv4"},
+		},
+		"everything is said, nothing is known": {
+			unknown, with(headless, "ipFamilies", []any{"IPv4"}, "ipFamilyPolicy", "SingleStack"), "SingleStack", []any{"IPv4"},
+		},
+		"the family is said, nothing is known": {
+			unknown, with(headless, "ipFamilies", []any{"IPv6"}), "SingleStack", []any{"IPv6"},
+		},
+		"clusterIPs says that it is headless": {
+			single, with(headless, "clusterIP", nil, "clusterIPs", []any{"None"}), "SingleStack", []any{"IPv4"},
+		},
+		"a policy is said, and one of two known": {
+			dual, with(headless, "ipFamilyPolicy", "PreferDualStack", "ipFamilies", []any{"IPv6"}), "PreferDualStack",
+			[]any{"IPv6", "IPv4"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := write(t, c.in, nil, c.now)
@@ -139,7 +159,9 @@ func TestAServiceThatNeedsAnAddressIsRefused(t *testing.T) {
 		"one that had a name":           {single, external, spec{"type": "ClusterIP"}, "spec.type"},
 		"one that had a name, headless": {unknown, external, headless, "spec.ipFamilies"},
 		"it gives its address back":     {single, cluster4, external, "spec.clusterIPs"},
-		"it changes its address":        {single, cluster4, with(cluster4, "clusterIP", "10.96.0.8", "clusterIPs", []any{"10.96.0.8"}), "spec.clusterIPs"},
+		"it changes its address": {
+			single, cluster4, with(cluster4, "clusterIP", "10.96.0.8", "clusterIPs", []any{"10.96.0.8"}), "spec.clusterIPs",
+		},
 		"it becomes one with node port": {single, cluster4, with(cluster4, "type", "NodePort"), "spec.ports"},
 		"it changes its node port": {single, nodePort, with(nodePort,
 			"ports", []any{spec{"port": int64(80), "protocol": "TCP", "nodePort": int64(30082)}}), "spec.ports"},
@@ -168,12 +190,18 @@ func TestAServiceThatNeedsAnAddressIsRefused(t *testing.T) {
 
 func TestAServiceThatKeepsItsAddressesIsWritten(t *testing.T) {
 	for name, c := range map[string]struct{ was, now spec }{
-		"a new name":        {nil, external},
-		"another selector":  {cluster4, with(cluster4, "selector", spec{"app": "b"})},
-		"another port":      {cluster4, with(cluster4, "ports", []any{spec{"port": int64(8080), "protocol": "TCP"}})},
-		"a renamed port":    {nodePort, with(nodePort, "ports", []any{spec{"name": "x", "port": int64(80), "protocol": "TCP", "nodePort": int64(30080)}})},
-		"a balanced one":    {balanced, with(balanced, "loadBalancerSourceRanges", []any{"10.0.0.0/8"})},
-		"a headless one":    {with(headless, "ipFamilies", []any{"IPv4"}, "ipFamilyPolicy", "SingleStack"), with(headless, "selector", spec{"app": "b"})},
+		"a new name":       {nil, external},
+		"another selector": {cluster4, with(cluster4, "selector", spec{"app": "b"})},
+		"another port":     {cluster4, with(cluster4, "ports", []any{spec{"port": int64(8080), "protocol": "TCP"}})},
+		"a renamed port": {
+			nodePort,
+			with(nodePort, "ports", []any{spec{"name": "x", "port": int64(80), "protocol": "TCP", "nodePort": int64(30080)}}),
+		},
+		"a balanced one": {balanced, with(balanced, "loadBalancerSourceRanges", []any{"10.0.0.0/8"})},
+		"a headless one": {
+			with(headless, "ipFamilies", []any{"IPv4"}, "ipFamilyPolicy", "SingleStack"),
+			with(headless, "selector", spec{"app": "b"}),
+		},
 		"a name to a name":  {external, with(external, "externalName", "example.com")},
 		"headless to name":  {headless, external},
 		"one without an IP": {spec{"type": "ClusterIP"}, spec{"type": "ClusterIP", "selector": spec{"app": "b"}}},
