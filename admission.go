@@ -18,9 +18,9 @@ type cluster struct{ *registry.Registry }
 
 var (
 	_ addresses.Cluster = cluster{}
-	_ guard.Cluster   = cluster{}
-	_ policy.Cluster  = cluster{}
-	_ webhook.Cluster = cluster{}
+	_ guard.Cluster     = cluster{}
+	_ policy.Cluster    = cluster{}
+	_ webhook.Cluster   = cluster{}
 )
 
 // Types implements policy.Cluster.

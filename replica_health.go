@@ -18,8 +18,8 @@ const inspectEvery = 10 * time.Second
 // etcdHealth is what a replica knows about the health of etcd.
 type etcdHealth struct {
 	store   *patientStore
-	members  *members.Members
-	report   atomic.Pointer[members.Report] // nil: none yet
+	members *members.Members
+	report  atomic.Pointer[members.Report] // nil: none yet
 }
 
 // run looks at the state of the members of etcd until ctx ends.

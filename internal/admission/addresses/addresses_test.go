@@ -1,11 +1,10 @@
 package addresses_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
-
-	"errors"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -169,10 +168,14 @@ func TestAServiceThatNeedsAnAddressIsRefused(t *testing.T) {
 		"it has another port": {single, nodePort, with(nodePort, "ports", []any{
 			spec{"port": int64(80), "protocol": "TCP", "nodePort": int64(30080)}, spec{"port": int64(81), "protocol": "TCP"},
 		}), "spec.ports"},
-		"it has health checks": {single, with(balanced, "externalTrafficPolicy", "Cluster", "healthCheckNodePort", nil),
-			with(balanced, "healthCheckNodePort", nil), "spec.externalTrafficPolicy"},
-		"it has none any more": {single, balanced, with(balanced, "externalTrafficPolicy", "Cluster", "healthCheckNodePort", nil),
-			"spec.healthCheckNodePort"},
+		"it has health checks": {
+			single, with(balanced, "externalTrafficPolicy", "Cluster", "healthCheckNodePort", nil),
+			with(balanced, "healthCheckNodePort", nil), "spec.externalTrafficPolicy",
+		},
+		"it has none any more": {
+			single, balanced, with(balanced, "externalTrafficPolicy", "Cluster", "healthCheckNodePort", nil),
+			"spec.healthCheckNodePort",
+		},
 		"it wants both families": {dual, cluster4, with(cluster4, "ipFamilyPolicy", "PreferDualStack"), "spec.ipFamilyPolicy"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,8 +226,11 @@ func TestOnlyWritesOfServicesAreHandled(t *testing.T) {
 		op          upstream.Operation
 		want        bool
 	}{
-		{services, "", upstream.Create, true}, {services, "", upstream.Update, true}, {services, "", upstream.Delete, false},
-		{services, "status", upstream.Update, false}, {pods, "", upstream.Create, false},
+		{services, "", upstream.Create, true},
+		{services, "", upstream.Update, true},
+		{services, "", upstream.Delete, false},
+		{services, "status", upstream.Update, false},
+		{pods, "", upstream.Create, false},
 	} {
 		if got := p.Handles(c.of, c.subresource, c.op); got != c.want {
 			t.Errorf("%v %s/%s is handled: %v, want %v", c.op, c.of.Plural, c.subresource, got, c.want)

@@ -50,10 +50,10 @@ var errNoKeys = errors.New("the resource has no encryption configuration (--encr
 // generation is one configuration with its keys.
 type generation struct {
 	transformers encryptionconfig.StaticTransformers
-	resources    map[string]bool // "secrets", "deployments.apps"
-	groups       map[string]bool // "*.apps", and "*." as ""
-	all          bool            // "*.*"
-	byResource   sync.Map        // *transformer by resource
+	resources    map[string]bool         // "secrets", "deployments.apps"
+	groups       map[string]bool         // "*.apps", and "*." as ""
+	all          bool                    // "*.*"
+	byResource   sync.Map                // *transformer by resource
 	data         func(key string) string // authenticated
 	checks       []healthz.HealthChecker
 	hash         string

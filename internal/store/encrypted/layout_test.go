@@ -20,9 +20,13 @@ type registry struct{}
 
 func (registry) Key(key string) (string, error) { return "/registry/" + key, nil }
 
-func (registry) StoreKey(etcdKey string) (string, bool) { return strings.CutPrefix(etcdKey, "/registry/") }
+func (registry) StoreKey(etcdKey string) (string, bool) {
+	return strings.CutPrefix(etcdKey, "/registry/")
+}
 
-func (registry) Encode(_ string, v []byte) ([]byte, error) { return append([]byte("encoded "), v...), nil }
+func (registry) Encode(_ string, v []byte) ([]byte, error) {
+	return append([]byte("encoded "), v...), nil
+}
 
 func (registry) Decode(_ string, stored []byte) ([]byte, error) {
 	v, is := strings.CutPrefix(string(stored), "encoded ")
