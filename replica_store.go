@@ -31,7 +31,8 @@ func newPatientStore(of *etcd.Store, patience time.Duration) *patientStore {
 // askAgain is how often etcd is asked while it does not answer.
 const askAgain = 500 * time.Millisecond
 
-var errSilent = errors.New("etcd has not answered in time: it has no quorum, or cannot be reached")
+var errSilent = errors.New(
+	"etcd has not answered in time: it has no quorum, it cannot be reached, or this replica is behind")
 
 // run asks etcd whether it answers, while it does not, until ctx ends.
 func (s *patientStore) run(ctx context.Context) error {
@@ -60,10 +61,11 @@ func (s *patientStore) progress(ctx context.Context) (int64, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, s.patience, errSilent)
 	defer cancel()
 	rev, err := s.Store.Progress(limited)
-	switch {
-	case err == nil:
+	if err == nil {
 		s.silent.Store(false)
-	case errors.Is(err, errSilent):
+		return rev, nil
+	}
+	if _, away := errors.AsType[*store.UnavailableError](err); away || errors.Is(err, errSilent) {
 		s.silent.Store(true)
 		s.poke()
 	}
