@@ -75,12 +75,18 @@ func (s *Server) openLog(ctx context.Context) (*backend, error) {
 	if s.cfg.EncryptionProviderConfigAutomaticReload {
 		b.run = append(b.run, values.Run)
 	}
+	return b, nil
+}
+
+// openHistory records the start of a server that has all there is. A replica has no history of its own.
+func (s *Server) openHistory() (err error) {
+	if s.backend.embedded == nil {
+		return nil
+	}
 	dir := s.cfg.DataDir
 	if s.cfg.Memory && seam.Of(&s.cfg).Disk == nil {
 		dir = ""
 	}
-	if s.history, err = starts.Open(dir, log.Stats().Revision); err != nil {
-		return nil, errors.Join(err, b.close())
-	}
-	return b, nil
+	s.history, err = starts.Open(dir, s.backend.log.Stats().Revision)
+	return err
 }

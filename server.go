@@ -150,6 +150,9 @@ func (s *Server) open(ctx context.Context) error {
 	if s.credentials, err = auth.Open(s.cfg.DataDir, certificates); err == nil {
 		s.kubeconfig, err = s.credentials.WriteKubeconfig(s.url())
 	}
+	if err == nil {
+		err = s.openHistory()
+	}
 	if err != nil {
 		return errors.Join(err, s.backend.close())
 	}
