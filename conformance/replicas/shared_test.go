@@ -237,7 +237,7 @@ func TestAServiceWithAnAddressIsLeftToKubeAPIServer(t *testing.T) {
 	s.same(t, services, "default", "addressed")
 }
 
-// TestWithoutEtcdOnlyTheLastKnownStateIsServed: who needs more is told so at once, until etcd is back.
+// TestWithoutEtcdOnlyTheLastKnownStateIsServed: who needs more gets 503 at once, until etcd is back.
 func TestWithoutEtcdOnlyTheLastKnownStateIsServed(t *testing.T) {
 	s := startSides(t)
 	at := s.replica.Resource(configMaps).Namespace("default")
