@@ -115,8 +115,9 @@ type replicaLog struct{ *etcd.Store }
 // Stats implements serve.Log.
 func (l replicaLog) Stats() revlog.Stats {
 	s := l.Store.Stats()
-	s.Stats.Revision, s.Stats.Compacted = s.Reached, s.Compacted
-	return s.Stats
+	figures := s.Stats
+	figures.Revision, figures.Compacted = s.Reached, s.Compacted
+	return figures
 }
 
 // close closes what was opened.

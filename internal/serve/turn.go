@@ -80,6 +80,6 @@ func (*Turn) work(ctx context.Context, now *term, work func(context.Context) err
 	defer now.working.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(now.ctx, func() { cancel(context.Cause(now.ctx)) })()
+	defer context.AfterFunc(now.ctx, func() { cancel(context.Cause(now.ctx)) })() //nolint:contextcheck // the term's ends it too
 	return work(ctx)
 }

@@ -65,8 +65,9 @@ func TestATermEndsWhenItsWorkHasEnded(t *testing.T) {
 		end()
 		synctest.Wait()
 		select {
-		case <-held:
-			t.Error("the term has ended while its work runs")
+		case err := <-held:
+			t.Errorf("the term has ended while its work runs: %v", err)
+			held <- err
 		default:
 		}
 		close(release)

@@ -157,7 +157,7 @@ func (p Plugin) families() []corev1.IPFamily {
 	if err := u.UnmarshalJSON(o.JSON()); err != nil {
 		return nil // it is stored: others report it
 	}
-	ranges, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "cidrs") //nolint:errcheck // a wrong type is no range
+	ranges, _, _ := unstructured.NestedStringSlice(u.Object, "spec", "cidrs") // a wrong type is no range
 	var all []corev1.IPFamily
 	for _, text := range ranges {
 		of, err := netip.ParsePrefix(text)
