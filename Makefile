@@ -78,6 +78,7 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/upstream && $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/replica && $(GO) test -count=1 -v .
 	cd conformance/members && $(GO) test -count=1 -v .
+	cd conformance/replicas && $(GO) test -count=1 -v .
 	cd conformance/correctness && GOTOOLCHAIN=auto $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/differential && $(GO) test -count=1 ./compare ./play ./script && $(GO) test -count=1 -v -timeout 20m . $(FULL)
 	cd conformance/apiserver && $(GO) test -count=1 -v .

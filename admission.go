@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/gapless-io/gapless/internal/admission"
+	"github.com/gapless-io/gapless/internal/admission/addresses"
 	"github.com/gapless-io/gapless/internal/admission/guard"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/taint"
@@ -16,9 +17,10 @@ import (
 type cluster struct{ *registry.Registry }
 
 var (
-	_ guard.Cluster   = cluster{}
-	_ policy.Cluster  = cluster{}
-	_ webhook.Cluster = cluster{}
+	_ addresses.Cluster = cluster{}
+	_ guard.Cluster     = cluster{}
+	_ policy.Cluster    = cluster{}
+	_ webhook.Cluster   = cluster{}
 )
 
 // Types implements policy.Cluster.
@@ -39,6 +41,10 @@ func (s *Server) admit(cfg *registry.Config) {
 	if s.cfg.TaintNewNodes {
 		checks = append(checks, taint.Plugin{}) // before policies and webhooks, as upstream
 	}
-	cfg.Admission = append(checks, guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
+	checks = append(checks, guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
 		s.policies, s.webhooks)
+	if s.cfg.Etcd.used() {
+		checks = append(checks, addresses.New(s.cluster))
+	}
+	cfg.Admission = checks
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store/failing"
-	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
 // The controllers that a Server can run, by their names in kube-controller-manager. In
@@ -91,21 +90,24 @@ type background struct {
 
 // newRegistry makes the registry with the controllers that are turned on, and returns those
 // that run beside it.
-func (s *Server) newRegistry(log *revlog.Log, live *kinds.Live) background {
+func (s *Server) newRegistry(live *kinds.Live) background {
 	cfg := registry.Config{
-		Store: s.store(), Stale: s.values.Stale, Live: live, Logger: s.cfg.Logger,
+		Store: s.store(), Stale: s.backend.stale, Live: live, Logger: s.cfg.Logger,
 		KeepNamespaces: !s.cfg.runs(NamespaceController),
 		NamespaceQuiet: namespaceQuiet,
 	}
+	if s.backend.turn != nil {
+		cfg.Lead = s.backend.turn.Run
+	}
 	var b background
 	if s.cfg.runs(GarbageCollectorController) {
-		b.garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
+		b.garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: s.backend.log.Writable})
 		cfg.Collector = b.garbage
 	}
 	s.admit(&cfg)
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
-	if s.cfg.EventTTL > 0 {
+	if s.cfg.EventTTL > 0 && !s.cfg.Etcd.used() { // there they have leases, as those of kube-apiserver
 		b.events = expiry.New(expiry.Config{
 			Store: cfg.Store, WaitPublished: s.registry.WaitPublished, TTL: s.cfg.EventTTL, Logger: s.cfg.Logger,
 		})
@@ -116,15 +118,27 @@ func (s *Server) newRegistry(log *revlog.Log, live *kinds.Live) background {
 // runBackground runs what there is from when the server serves.
 func (s *Server) runBackground(ctx context.Context, g *errgroup.Group, b background) {
 	if b.objects != nil {
-		s.runWhenReady(ctx, g, b.objects.Run)
+		s.runWhenReady(ctx, g, s.leading(b.objects.Run))
 	}
 	if b.garbage != nil {
-		s.runWhenReady(ctx, g, func(ctx context.Context) error {
+		s.runWhenReady(ctx, g, s.leading(func(ctx context.Context) error {
 			return b.garbage.Run(failing.By(ctx, GarbageCollectorController), s.registry)
-		})
+		}))
 	}
 	if b.events != nil {
 		s.runWhenReady(ctx, g, func(ctx context.Context) error { return b.events.Run(failing.By(ctx, EventExpiry)) })
+	}
+}
+
+// leading returns what runs a controller while this replica is the one that does so. It is run as it is
+// if there is only one server.
+func (s *Server) leading(run func(context.Context) error) func(context.Context) error {
+	turn := s.backend.turn
+	if turn == nil {
+		return run
+	}
+	return func(ctx context.Context) error {
+		return turn.Run(ctx, run)
 	}
 }
 

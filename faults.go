@@ -36,9 +36,9 @@ func (s *Server) withFaults(web *http.Server) net.Listener {
 // store returns the store of the registry, in which writes fail on demand if there are faults.
 func (s *Server) store() store.Store {
 	if s.cfg.Faults == nil {
-		return s.values
+		return s.backend.store
 	}
-	return failing.Store{Store: s.values, Controller: s.controllerWrite}
+	return failing.Store{Store: s.backend.store, Controller: s.controllerWrite}
 }
 
 // controllerWrite does a write of a controller as the faults say.

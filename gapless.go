@@ -3,12 +3,13 @@
 //
 // A [Config] says where the server keeps its data, where it listens
 // and how much history it keeps. [New] returns a [Server], which [Server.Run] runs until its
-// context ends; then it finishes the requests in progress and closes its data. Three parts of
+// context ends; then it finishes the requests in progress and closes its data. Four parts of
 // a Config have types of their own: [Authentication] says how the server identifies callers,
-// [Audit] what it records of their requests, and [Limits] how many requests and connections
-// each of them may have; a value of type [Bootstrap] says which of the objects that every
-// cluster has it creates. [Applied] counts the objects of manifests that a start created,
-// updated or left unchanged. A [Watch] describes a watch that is open.
+// [Audit] what it records of their requests, [Limits] how many requests and connections each
+// of them may have, and [Etcd] where the objects are that several servers share; a value of
+// type [Bootstrap] says which of the objects that every cluster has it creates. [Applied]
+// counts the objects of manifests that a start created, updated or left unchanged. A [Watch]
+// describes a watch that is open.
 //
 // For the relay, a [RelayConfig] says which API server is mirrored, where its
 // history is kept and for how long; its [RelayAccess] says how callers are identified and how
@@ -112,6 +113,9 @@ type Config struct {
 	// other algorithm is replaced, in the kubeconfig too; its certificate stays valid
 	// until it expires. "" keeps an existing key, and creates a new one with "ecdsa".
 	ClientKeyAlgorithm string
+	// Etcd keeps the objects in an etcd cluster instead of DataDir, so that there can be several
+	// servers; the default is none.
+	Etcd Etcd
 	// Authentication says how callers are identified.
 	Authentication Authentication
 	// Bootstrap says which objects the server creates.
@@ -171,6 +175,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if seam.Of(&c.hidden).Disk != nil && !c.Memory {
 		return c, errors.New("a disk in memory is only for memory mode (Memory)")
+	}
+	if c.Etcd, err = c.Etcd.withDefaults(); err != nil {
+		return c, err
+	}
+	if err := c.checkEtcd(); err != nil {
+		return c, err
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
 		return c, errors.New(

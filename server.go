@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,9 +34,7 @@ import (
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/starts"
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/internal/store/encrypted"
 	"github.com/gapless-io/gapless/internal/store/failing"
-	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -61,11 +61,11 @@ type Server struct {
 	api         *apiserver.Server
 	faulty      *fault.Handler // the rules in front of api; nil without faults
 	authorizer  auth.Authorizer
-	cluster     *cluster         // the registry, for those that are made before it
-	policies    *policy.Plugin   // of admission
-	webhooks    *webhook.Plugin  // of admission
-	values      *encrypted.Store // the log with its values decrypted
-	history     *starts.History
+	cluster     *cluster        // the registry, for those that are made before it
+	policies    *policy.Plugin  // of admission
+	webhooks    *webhook.Plugin // of admission
+	backend     *backend
+	history     *starts.History // nil: another replica, of another history, may have answered before
 	manifests   *manifest.Files
 	applied     Applied
 	auditPolicy *audit.Policy
@@ -111,20 +111,18 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if s.listener, err = serve.Listen(ctx, s.cfg.Listener, s.cfg.Listen); err != nil {
 		return err
 	}
-	log, err := s.open(ctx)
-	if err != nil {
+	if err := s.open(ctx); err != nil {
 		serve.RemoveEmpty(made)
 		return errors.Join(err, s.closeListener())
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	defer s.values.Close()
-	return s.serve(ctx, log)
+	defer func() { err = errors.Join(err, s.backend.close()) }()
+	return s.serve(ctx)
 }
 
 // check returns an error for a data directory that the server cannot use, before it
 // creates files there.
 func (s *Server) check(ctx context.Context) error {
-	if err := serve.CheckServerDir(s.cfg.DataDir); err != nil {
+	if err := serve.CheckServerDir(s.cfg.DataDir, s.cfg.Etcd.used()); err != nil {
 		return err
 	}
 	if err := serve.CheckPermissions(ctx, s.cfg.DataDir, s.cfg.Logger); err != nil {
@@ -133,15 +131,17 @@ func (s *Server) check(ctx context.Context) error {
 	return auth.Check(s.cfg.DataDir)
 }
 
-// open opens the log and the credentials. After an error neither is open.
-func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
-	options, err := s.cfg.storeOptions()
-	if err != nil {
-		return nil, fmt.Errorf("open the data directory: %w", err)
+// open opens the credentials and what holds the objects. After an error neither is open.
+func (s *Server) open(ctx context.Context) error {
+	s.live = kinds.NewLive(builtin.Catalog())
+	var err error
+	if s.cfg.Etcd.used() {
+		s.backend, err = s.openReplica(ctx)
+	} else {
+		s.backend, err = s.openLog(ctx)
 	}
-	log, err := revlog.Open(ctx, options)
 	if err != nil {
-		return nil, fmt.Errorf("open the data directory: %w", err)
+		return err
 	}
 	certificates := auth.Options{
 		Hosts: serve.CertificateHosts(s.cfg.Listen), ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm),
@@ -151,37 +151,28 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 		s.kubeconfig, err = s.credentials.WriteKubeconfig(s.url())
 	}
 	if err == nil {
-		dir := s.cfg.DataDir
-		if s.cfg.Memory && seam.Of(&s.cfg).Disk == nil {
-			dir = ""
-		}
-		s.history, err = starts.Open(dir, log.Stats().Revision)
-	}
-	if err == nil {
-		s.values, err = s.decrypted(ctx, log)
+		err = s.openHistory()
 	}
 	if err != nil {
-		return nil, errors.Join(err, log.Close())
+		return errors.Join(err, s.backend.close())
 	}
-	return log, nil
+	return nil
 }
 
 // runBelow runs what requests need.
-func (s *Server) runBelow(ctx context.Context, g *errgroup.Group, log *revlog.Log) {
-	g.Go(func() error { return log.Run(ctx) })
+func (s *Server) runBelow(ctx context.Context, g *errgroup.Group) {
+	for _, run := range s.backend.run {
+		g.Go(func() error { return run(ctx) })
+	}
 	g.Go(func() error { return s.registry.Run(failing.By(ctx, NamespaceController)) })
 	g.Go(func() error { return s.credentials.Run(ctx, s.cfg.Logger) })
-	if s.cfg.EncryptionProviderConfigAutomaticReload {
-		g.Go(func() error { return s.values.Run(ctx) })
-	}
 }
 
 // serve runs the store, the registry and the HTTP server, and stops them in reverse
 // order.
-func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
-	live := kinds.NewLive(builtin.Catalog())
-	s.live = live
-	own := s.newRegistry(log, live)
+func (s *Server) serve(ctx context.Context) error {
+	live := s.live
+	own := s.newRegistry(live)
 	defer s.webhooks.Close()
 	callers, callersErr := s.callers(ctx)
 	objects, err := s.bootstrapper(live)
@@ -194,12 +185,13 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	below, stopBelow := context.WithCancel(lasting)
 	defer stopBelow()
 	g, running := errgroup.WithContext(below)
-	s.runBelow(running, g, log)
+	s.runBelow(running, g)
 	s.runBackground(running, g, own)
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
-	measured := append(s.values.Metrics(), serve.NewGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(own, measured...)}))
+	measured := append(slices.Clip(s.backend.metrics), serve.NewGauges(s.registry, s.backend.log, s.backend.name),
+		s.registry.Conversions(), s.policies, s.webhooks)
+	api := apiserver.New(lasting, s.apiConfig(live, parts{callers, refusals, audited, collectors(own, measured...)}))
 	s.api = api
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.withFaults(web), s.cfg.Limits.bounds(), refusals)
@@ -250,6 +242,9 @@ func (s *Server) bootstrapper(live *kinds.Live) (*bootstrap.Controller, error) {
 		return nil, err
 	}
 	cfg := bootstrap.Config{Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger}
+	if s.cfg.Etcd.used() {
+		cfg.Address = netip.AddrPort{} // its Service needs an address of the cluster, and its endpoints all replicas
+	}
 	if s.cfg.Bootstrap == BootstrapCluster {
 		cfg.CA = s.credentials.CA()
 	}
@@ -272,29 +267,28 @@ type parts struct {
 	collectors []prometheus.Collector
 }
 
-func (s *Server) apiConfig(live *kinds.Live, log *revlog.Log, p parts) apiserver.Config {
+func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 	cfg := apiserver.Config{
 		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator,
 		Discovery: p.discovery,
 		Reader:    s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
-		Checks: append([]apiserver.Check{
-			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use
-			// A restart repairs the first of these, but not the second.
-			{Name: "storage-durable", Check: log.Durable},
-			{Name: "storage-writes", Check: log.Writable, ReadyOnly: true},
-			{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
-		}, s.encryptionChecks()...),
+		Checks: slices.Concat([]apiserver.Check{{Name: "etcd", Check: s.registry.Ready}}, // the names that probes use
+			s.backend.checks, []apiserver.Check{{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true}}),
 		Authorizer: s.authorizer,
-		History:    s.history,
 		Collectors: p.collectors,
-		Compact:    s.compactFunc(log),
-		Backup:     s.backupFunc(log),
+		Compact:    s.compactFunc(),
+		Backup:     s.backupFunc(),
 		Audit:      p.audit,
+	}
+	if s.history != nil {
+		cfg.History = s.history
 	}
 	if s.cfg.Faults != nil {
 		cfg.Faults = control.Handler{Set: s.cfg.Faults}
-		cfg.TestCalls = control.Calls{Server: &testCalls{server: s, log: log}}
+		if s.backend.embedded != nil {
+			cfg.TestCalls = control.Calls{Server: &testCalls{server: s, log: s.backend.embedded}}
+		}
 	}
 	if p.audit != nil {
 		cfg.Checks = append(cfg.Checks, apiserver.Check{Name: "audit-log", Check: p.audit.Check, ReadyOnly: true})
@@ -304,7 +298,11 @@ func (s *Server) apiConfig(live *kinds.Live, log *revlog.Log, p parts) apiserver
 
 // webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	web := serve.WebServer(api, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
+	var handler http.Handler = api
+	if s.backend.wrap != nil {
+		handler = s.backend.wrap(api)
+	}
+	web := serve.WebServer(handler, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
 	if seam.Of(&s.cfg).StopAtOnce {
 		web.ConnState = s.busy.Note
 	}
@@ -385,7 +383,7 @@ func (s *Server) Compact(ctx context.Context, upTo kube.ResourceVersion) (kube.R
 // It blocks until the server is ready.
 func (s *Server) ResourceVersion(ctx context.Context) (kube.ResourceVersion, error) {
 	<-s.ready
-	rv, err := s.values.Progress(ctx)
+	rv, err := s.backend.store.Progress(ctx)
 	return kube.ResourceVersion(rv), err //nolint:gosec // revisions are not negative
 }
 

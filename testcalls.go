@@ -38,7 +38,7 @@ type calls struct{ *Server }
 // Baseline implements seam.Calls.
 func (c calls) Baseline(ctx context.Context) (*baseline.Baseline, error) {
 	<-c.ready
-	b, err := baseline.Take(ctx, c.values)
+	b, err := baseline.Take(ctx, c.backend.store)
 	if err != nil {
 		return nil, fmt.Errorf("remember what is stored: %w", err)
 	}
@@ -48,7 +48,7 @@ func (c calls) Baseline(ctx context.Context) (*baseline.Baseline, error) {
 // Restore implements seam.Calls.
 func (c calls) Restore(ctx context.Context, b *baseline.Baseline) error {
 	<-c.ready
-	last, err := b.Restore(ctx, c.values)
+	last, err := b.Restore(ctx, c.backend.store)
 	if err != nil {
 		return fmt.Errorf("restore the baseline: %w", err)
 	}

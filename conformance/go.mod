@@ -32,6 +32,13 @@ require (
 )
 
 require (
+	github.com/gapless-io/gapless/client v0.0.0 // indirect
+	github.com/gapless-io/gapless/informer v0.0.0 // indirect
+	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
+	github.com/klauspost/compress v1.20.1 // indirect
+)
+
+require (
 	cel.dev/expr v0.25.2 // indirect
 	github.com/NYTimes/gziphandler v1.1.1 // indirect
 	github.com/antlr4-go/antlr/v4 v4.13.1 // indirect

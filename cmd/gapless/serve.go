@@ -46,6 +46,7 @@ type serveFlags struct {
 	limits        gapless.Limits
 	callers       gapless.Authentication
 	audit         gapless.Audit
+	etcd          etcdFlags
 	encryption    string
 	reload        bool
 	faults        bool
@@ -73,9 +74,13 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
   gapless serve --from manifests
 
   # keep a week of history, at most 10 GiB
-  gapless serve --history 168h --history-bytes 10Gi`,
+  gapless serve --history 168h --history-bytes 10Gi
+
+  # one of several replicas: the objects are in etcd
+  gapless serve --etcd-servers http://127.0.0.1:2379 --data-dir replica-1`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.etcd.compacts = cmd.Flags().Changed("etcd-compaction-interval")
 			f.callers.PrivateHealth = cmd.Flags().Changed("anonymous-auth") && !f.callers.Anonymous
 			return serve(cmd.Context(), f, cmd.Flags().Changed("data-dir"), io)
 		},
@@ -109,6 +114,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.ephemeral, "ephemeral", "",
 		"directory that ends with standard input, and so with the program that holds its other end: then the server stops at "+
 			"once and removes the directory, in which there must be a file named "+ephemeralMark+"; for tests only")
+	f.etcd.add(flags)
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
 	auditFlags(flags, &f.audit)
@@ -172,6 +178,9 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		cfg.DataDir = ""
 	}
 	if cfg.Bootstrap, err = parseBootstrap(f.bootstrap); err != nil {
+		return cfg, err
+	}
+	if cfg.Etcd, err = f.etcd.config(); err != nil {
 		return cfg, err
 	}
 	if cfg.History, err = kept("history", f.history); err != nil {
@@ -325,6 +334,9 @@ func announce(io streams, s *gapless.Server, f serveFlags, cfg gapless.Config) {
 		if abs, err := filepath.Abs(where); err == nil {
 			where = abs
 		}
+	}
+	if servers := cfg.Etcd.Servers; len(servers) > 0 {
+		where = "etcd at " + strings.Join(servers, ", ") + "; the history of this replica in " + where
 	}
 	age, bytes := "forever", "any size"
 	if f.history > 0 {

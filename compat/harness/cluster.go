@@ -162,6 +162,18 @@ func (c *Cluster) Identity(user string, groups ...string) *Identity {
 // Address returns where it listens, as host:port.
 func (c *Cluster) Address() string { return "127.0.0.1:" + c.port }
 
+// EtcdURL is where etcd's clients reach it, also after StartEtcd.
+func (c *Cluster) EtcdURL() string { return c.etcdURL }
+
+// StopEtcd kills etcd.
+func (c *Cluster) StopEtcd() {
+	c.etcd.kill()
+	c.etcd = nil
+}
+
+// StartEtcd starts etcd again, with its data.
+func (c *Cluster) StartEtcd() { c.startStore() }
+
 // Stop kills kube-apiserver.
 func (c *Cluster) Stop() {
 	c.api.kill()

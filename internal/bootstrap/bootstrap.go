@@ -32,11 +32,12 @@ type Verbs interface {
 	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
-// Config says what a Controller creates. All members but CA are required.
+// Config says what a Controller creates. All members but Address and CA are required.
 type Config struct {
 	Verbs Verbs
 	Live  *kinds.Live
-	// Address is where clients reach the server.
+	// Address is where clients reach the server. Without it the Controller leaves out the Service
+	// kubernetes with its endpoints: other servers have the same objects, and addresses of their own.
 	Address netip.AddrPort
 	// CA is the certificate, in PEM, of the CA of the server's certificate. Without it the
 	// Controller leaves out what kube-controller-manager maintains.
@@ -44,7 +45,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Controller creates the objects. Make and Run are called once each, Make first.
+// Controller creates the objects. Make is called once, and then Run, not again before it has returned.
 type Controller struct {
 	verbs   Verbs
 	live    *kinds.Live
@@ -116,6 +117,7 @@ func (c *Controller) Run(ctx context.Context) error {
 		}
 	}
 	wg.Wait()
+	c.due.add(slices.Collect(maps.Keys(failed))...) // for the next Run
 	return nil
 }
 
@@ -128,13 +130,17 @@ func (c *Controller) doAll(ctx context.Context, tasks []task, workers int) (left
 	for range min(workers, len(tasks)) {
 		wg.Go(func() {
 			for t := range turns {
-				if err := c.do(ctx, t); err != nil && ctx.Err() == nil {
+				err := c.do(ctx, t)
+				if err == nil {
+					continue
+				}
+				if ctx.Err() == nil {
 					c.logger.LogAttrs(ctx, slog.LevelWarn, "create a bootstrap object",
 						slog.String("what", string(t.what)), slog.String("name", t.name), slog.Any("err", err))
-					mu.Lock()
-					left = append(left, t)
-					mu.Unlock()
 				}
+				mu.Lock()
+				left = append(left, t)
+				mu.Unlock()
 			}
 		})
 	}

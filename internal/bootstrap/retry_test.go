@@ -73,3 +73,32 @@ func TestFailedWritesAreRetriedWithBackoff(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatHasFailedIsTriedInTheNextRun: on another replica's turn nothing is tried, and nothing is lost.
+func TestWhatHasFailedIsTriedInTheNextRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		verbs := &full{}
+		k := bootstrap.New(bootstrap.Config{
+			Verbs: verbs, Live: kinds.NewLive(builtin.Catalog()), Logger: slog.New(slog.DiscardHandler),
+		})
+		k.Make(t.Context())
+		once := verbs.calls.Load()
+		if once == 0 {
+			t.Fatal("nothing was tried at the start")
+		}
+		for run := range 2 {
+			before := verbs.calls.Load()
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- k.Run(ctx) }() // ends with stop
+			<-time.After(10 * time.Minute)      // virtual
+			stop()
+			if err := <-ended; err != nil {
+				t.Errorf("wait for the end: %v", err)
+			}
+			if tried := verbs.calls.Load() - before; tried < 5*once {
+				t.Errorf("run %d: %d tries in ten minutes, want at least %d", run, tried, 5*once)
+			}
+		}
+	})
+}

@@ -20,8 +20,11 @@ const (
 
 // own returns the server's own objects: kubernetes pkg/controlplane, controllers
 // kubernetesservice and reconcilers. The Controller restores them when they are changed or
-// deleted.
+// deleted. There are none without an address.
 func (c *Controller) own() []object {
+	if !c.address.IsValid() {
+		return nil
+	}
 	return []object{
 		{
 			resource: core("services"), namespace: metav1.NamespaceDefault, name: serviceName, wanted: c.service(),

@@ -83,6 +83,10 @@ type Config struct {
 	// would give it now, because the keys of the store's encryption have changed: then an
 	// update that changes nothing is written all the same. Nil: it never is.
 	Stale func(ctx context.Context, key string, revision int64) (bool, error)
+	// Lead runs work whenever this server is the one of several over the same store that deletes the
+	// content of namespaces and definitions, with a context that ends with that; it returns when ctx
+	// ends, or work fails. Nil: there are no others.
+	Lead func(ctx context.Context, work func(context.Context) error) error
 }
 
 // Registry serves the verbs of every resource of a store. It is safe for
@@ -107,6 +111,8 @@ type Registry struct {
 	conflicts   keylock.Locks // of writes that were slower than another one
 	// stale is Config.Stale.
 	stale func(ctx context.Context, key string, revision int64) (bool, error)
+	// lead is Config.Lead.
+	lead func(ctx context.Context, work func(context.Context) error) error
 
 	started atomic.Bool
 	decided chan struct{} // closed when Run serves, or has ended before it could
@@ -127,6 +133,9 @@ func New(cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Lead == nil {
+		cfg.Lead = func(ctx context.Context, work func(context.Context) error) error { return work(ctx) }
+	}
 	set := caches.NewSet(caches.Config{
 		Store: cfg.Store, Live: cfg.Live, Logger: cfg.Logger,
 		Window: watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
@@ -138,8 +147,9 @@ func New(cfg Config) *Registry {
 		store:  cfg.Store, live: cfg.Live, logger: cfg.Logger,
 		caches: set, gate: lifecycle.NewGate(set), definitions: definitions,
 		hooks: map[kinds.GroupResource]hook{kinds.Definitions(): definitions},
-		stale: cfg.Stale, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw), collector: cfg.Collector,
-		plugins: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
+		stale: cfg.Stale, lead: cfg.Lead, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw),
+		collector: cfg.Collector,
+		plugins:   cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Gate: r.gate, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
@@ -193,7 +203,11 @@ func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
 		r.logger.LogAttrs(ctx, slog.LevelInfo, "registry is ready",
 			slog.Int("resources", len(r.Stats())), slog.Int64("rv", int64(r.caches.Published())),
 			slog.Int64("took_ms", time.Since(began).Milliseconds()))
-		wg.Go(func() { r.controller.Run(ctx) })
+		wg.Go(func() {
+			if err := r.lead(ctx, r.controller.Run); err != nil {
+				end(err)
+			}
+		})
 	}
 	wg.Wait()
 	return context.Cause(ctx)

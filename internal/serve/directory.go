@@ -19,9 +19,12 @@ import (
 // MirrorDir is the directory of the history in the data directory of a relay.
 const MirrorDir = "mirror"
 
+// ReplicaDir is the directory of the history in the data directory of a server whose objects are in etcd.
+const ReplicaDir = "replica"
+
 // CheckServerDir returns an error for a directory that is not empty and has no data of
-// gapless.
-func CheckServerDir(dir string) error {
+// gapless, or that of a server whose objects are elsewhere: in etcd or not.
+func CheckServerDir(dir string, inEtcd bool) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -39,7 +42,13 @@ func CheckServerDir(dir string) error {
 	case slices.Contains(names, build.Unfinished):
 		return fmt.Errorf("%s has only a part of a backup, whose restore did not finish: run gapless restore again, "+
 			"or remove %s", dir, filepath.Join(dir, build.Unfinished))
-	case len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki"):
+	case inEtcd && slices.Contains(names, "log"):
+		return fmt.Errorf("%s has the objects of a server without etcd, which --etcd-servers would not serve; use another "+
+			"directory", dir)
+	case !inEtcd && slices.Contains(names, ReplicaDir):
+		return fmt.Errorf("%s is the data directory of a server whose objects are in etcd: name that with --etcd-servers, or "+
+			"use another directory", dir)
+	case len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, ReplicaDir) || slices.Contains(names, "pki"):
 		return nil
 	}
 	return fmt.Errorf("%s is not empty and not a gapless data directory (it contains %s); "+
@@ -84,7 +93,7 @@ func CheckPermissions(ctx context.Context, dir string, logger *slog.Logger) erro
 			return err
 		}
 	}
-	for _, path := range []string{dir, filepath.Join(dir, "pki"), filepath.Join(dir, "log")} {
+	for _, path := range []string{dir, filepath.Join(dir, "pki"), filepath.Join(dir, "log"), filepath.Join(dir, ReplicaDir)} {
 		if err := checkMode(ctx, path, othersWrite|groupWrite, logger); err != nil {
 			return err
 		}
@@ -135,7 +144,7 @@ func Missing(dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check the data directory: %w", err)
 	}
-	for _, name := range []string{"log", "pki"} {
+	for _, name := range []string{"log", "pki", ReplicaDir} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			missing = append([]string{path}, missing...)

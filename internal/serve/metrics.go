@@ -10,11 +10,21 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
+// Log is what the metrics ask of a log.
+type Log interface {
+	Stats() revlog.Stats
+	// Durable returns why data may be lost, and Writable why no write is taken now; nil: it is well.
+	Durable() error
+	Writable() error
+}
+
 // Gauges collects the metrics of the cache and the log on each scrape. Metrics that
 // kube-apiserver has too have the same names.
 type Gauges struct {
 	registry *registry.Registry
-	log      *revlog.Log
+	log      Log
+	// storage is the label of the log's size: what the log belongs to.
+	storage string
 
 	objects, cacheRV, watchers, historyReads, floor *prometheus.Desc // by resource
 	floorAge                                        *prometheus.Desc // by resource and by what removed the history below
@@ -23,14 +33,14 @@ type Gauges struct {
 	durable, writable, refused, maintenanceFailures *prometheus.Desc
 }
 
-// NewGauges returns the metrics of a registry and its log.
-func NewGauges(r *registry.Registry, log *revlog.Log) *Gauges {
+// NewGauges returns the metrics of a registry and its log. storage names the store whose log it is.
+func NewGauges(r *registry.Registry, log Log, storage string) *Gauges {
 	byResource := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"group", "resource"}, nil)
 	}
 	whole := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
 	return &Gauges{
-		registry: r, log: log,
+		registry: r, log: log, storage: storage,
 		objects:      byResource("apiserver_resource_objects", "Objects stored."),
 		cacheRV:      byResource("apiserver_watch_cache_resource_version", "The resource version of the watch cache."),
 		watchers:     byResource("gapless_watchers", "Watches that follow the resource now."),
@@ -91,7 +101,7 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(g.head, float64(log.Revision))
 	gauge(g.bytes, float64(log.History))
-	gauge(g.size, float64(log.Bytes), "embedded")
+	gauge(g.size, float64(log.Bytes), g.storage)
 	gauge(g.durable, boolean(g.log.Durable()))
 	gauge(g.writable, boolean(g.log.Writable()))
 	to <- prometheus.MustNewConstMetric(g.groups, prometheus.CounterValue, float64(log.Groups))

@@ -53,13 +53,14 @@ func TestAnAddressInUseIsSaidWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestServersAndRelaysRefuseEachOthersDirectories(t *testing.T) {
+func TestServersReplicasAndRelaysRefuseEachOthersDirectories(t *testing.T) {
 	for name, c := range map[string]struct {
-		has           string
-		server, relay bool
+		has                    string
+		server, replica, relay bool
 	}{
-		"missing": {"", true, true}, "empty": {".", true, true}, "a server's": {"log", true, false},
-		"a relay's": {serve.MirrorDir, false, true}, "another program's": {"src", false, false},
+		"missing": {"", true, true, true}, "empty": {".", true, true, true}, "a server's": {"log", true, false, false},
+		"a replica's": {serve.ReplicaDir, false, true, false}, "one with certificates": {"pki", true, true, false},
+		"a relay's": {serve.MirrorDir, false, false, true}, "another program's": {"src", false, false, false},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
 		if c.has != "" {
@@ -67,8 +68,11 @@ func TestServersAndRelaysRefuseEachOthersDirectories(t *testing.T) {
 				t.Fatalf("make the directory: %v", err)
 			}
 		}
-		if err := serve.CheckServerDir(dir); (err == nil) != c.server {
+		if err := serve.CheckServerDir(dir, false); (err == nil) != c.server {
 			t.Errorf("%s for a server: %v", name, err)
+		}
+		if err := serve.CheckServerDir(dir, true); (err == nil) != c.replica {
+			t.Errorf("%s for a server whose objects are in etcd: %v", name, err)
 		}
 		if err := serve.CheckRelayDir(dir); (err == nil) != c.relay {
 			t.Errorf("%s for a relay: %v", name, err)

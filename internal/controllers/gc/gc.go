@@ -83,7 +83,8 @@ func New(cfg Config) *Collector {
 	return c
 }
 
-// Run collects until ctx ends, which is no error. It is called once, when verbs are served.
+// Run collects until ctx ends, which is no error. It is called when verbs are served, and not again
+// before it has returned: what it leaves is collected by the next Run.
 func (c *Collector) Run(ctx context.Context, verbs Verbs) error {
 	c.verbs = verbs
 	var wg sync.WaitGroup
@@ -110,6 +111,7 @@ func (c *Collector) work(ctx context.Context) {
 			}
 		}
 		if ctx.Err() != nil {
+			c.graph.again(v)
 			return
 		}
 		c.end(ctx, v, c.handle(ctx, v))
@@ -120,8 +122,10 @@ func (c *Collector) work(ctx context.Context) {
 func (c *Collector) end(ctx context.Context, v *vertex, err error) {
 	unknown, isUnknown := errors.AsType[*unknownKindError](err)
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case err == nil:
 		c.graph.done(v)
+	case ctx.Err() != nil:
+		c.graph.again(v)
 	case isUnknown:
 		c.logger.LogAttrs(ctx, slog.LevelDebug, "an owner is of a kind that is not served", slog.Any("err", err))
 		c.graph.park(v)

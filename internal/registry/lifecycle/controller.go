@@ -113,9 +113,10 @@ func (c *Controller) Notify(r *caches.Resource, entries []*watchcache.Entry) {
 	}
 }
 
-// Run deletes namespaces and definitions with their content until ctx ends. It also
-// finishes deletions that an earlier process began.
-func (c *Controller) Run(ctx context.Context) {
+// Run deletes namespaces and definitions with their content until ctx ends, which is no error. It
+// also finishes deletions that an earlier process began. It is not called again before it has
+// returned.
+func (c *Controller) Run(ctx context.Context) error {
 	retry := minRetry
 	for {
 		c.active.Store(true) // before the look, so that no removal is missed
@@ -126,7 +127,7 @@ func (c *Controller) Run(ctx context.Context) {
 		var again <-chan time.Time
 		if err != nil {
 			if ctx.Err() != nil {
-				return
+				return nil
 			}
 			c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "delete the content of namespaces and definitions",
 				slog.Int64("retry_ms", retry.Milliseconds()), slog.Any("err", err))
@@ -144,7 +145,7 @@ func (c *Controller) Run(ctx context.Context) {
 		case <-c.wake:
 		case <-again:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

@@ -2,11 +2,12 @@
 // EncryptionConfiguration says.
 //
 // A [Store] is a store over another one, which has the encrypted values. A generation is one
-// configuration with its keys; the one in force can be replaced while the store is in use
-// (reload). A feed is that of the other store, with its values decrypted.
+// configuration with its [Keys]; the one in force can be replaced while the store is in use
+// (reload). A feed is that of the other store, with its values decrypted. A [Layout] encrypts
+// what a store keeps in etcd, where kube-apiserver can read it.
 //
-// Keys are not encrypted. They are the authenticated data of the values, as in upstream,
-// where they are the keys of etcd: a value that is moved to another key cannot be read with
+// Keys of the store are not encrypted. They are the authenticated data of the values, as in
+// upstream, where they are the keys of etcd: a value that is moved to another key cannot be read with
 // providers that authenticate (aesgcm, kms). The format of the values, and the providers,
 // are upstream's (k8s.io/apiserver/pkg/server/options/encryptionconfig).
 //
@@ -20,38 +21,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gapless-io/gapless/internal/store"
 )
 
-// Config configures a Store.
-type Config struct {
-	// File is an EncryptionConfiguration; "" encrypts nothing, and refuses to read encrypted
-	// values.
-	File string
-	// Check, if not nil, refuses a file before it is read, at each load.
-	Check func(file string) error
-	// ServerID is the identity of the server in metrics.
-	ServerID string
-	Logger   *slog.Logger
-}
-
 // Store is a store.Store over another one. It is safe for concurrent use.
 type Store struct {
 	store.Store
+	*Keys
 
-	cfg     Config
-	metrics *Metrics
-	// ends ends the connections to key management services.
-	ends   context.Context //nolint:containedctx // it is the lifetime of what LoadEncryptionConfig starts
-	cancel context.CancelFunc
-
-	current atomic.Pointer[generation]
 	// switching is held for reading while a value is encrypted and committed, and for writing
 	// while another generation comes into force: no value is written with keys that are not
 	// configured any more. Both take as long as a write.
@@ -69,43 +49,11 @@ var _ store.Store = (*Store)(nil)
 // A key management service that does not answer is no error: values that need it cannot
 // be read and written until it does.
 func Open(ctx context.Context, below store.Store, cfg Config) (*Store, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	s := &Store{Store: below, cfg: cfg, metrics: newMetrics(cfg.ServerID), turn: make(chan struct{}, 1)}
-	s.ends, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	g := &generation{}
-	if cfg.File != "" {
-		var err error
-		if g, err = s.load(); err != nil { //nolint:contextcheck // its connections live longer than the call
-			s.cancel()
-			return nil, err
-		}
-	}
-	s.current.Store(g)
-	s.metrics.inForce(g.hash)
-	return s, nil
-}
-
-// Close ends the connections to key management services.
-func (s *Store) Close() { s.cancel() }
-
-// Metrics returns the metrics of reloads and, with a configuration, of what is encrypted.
-func (s *Store) Metrics() []prometheus.Collector {
-	if s.cfg.File == "" {
-		return []prometheus.Collector{s.metrics}
-	}
-	return []prometheus.Collector{s.metrics, Transformations{}}
-}
-
-// Healthy returns why key management services cannot be used; nil if they can, or if there
-// are none.
-func (s *Store) Healthy() error {
-	req, err := http.NewRequestWithContext(s.ends, http.MethodGet, "/healthz", http.NoBody)
+	keys, err := openKeys(ctx, cfg, func(key string) string { return key })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.current.Load().healthy(req)
+	return &Store{Store: below, Keys: keys, turn: make(chan struct{}, 1)}, nil
 }
 
 // Readable returns the last error of a value that is the latest version of its key and cannot

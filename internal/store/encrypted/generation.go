@@ -50,10 +50,11 @@ var errNoKeys = errors.New("the resource has no encryption configuration (--encr
 // generation is one configuration with its keys.
 type generation struct {
 	transformers encryptionconfig.StaticTransformers
-	resources    map[string]bool // "secrets", "deployments.apps"
-	groups       map[string]bool // "*.apps", and "*." as ""
-	all          bool            // "*.*"
-	byResource   sync.Map        // *transformer by resource
+	resources    map[string]bool         // "secrets", "deployments.apps"
+	groups       map[string]bool         // "*.apps", and "*." as ""
+	all          bool                    // "*.*"
+	byResource   sync.Map                // *transformer by resource
+	data         func(key string) string // authenticated
 	checks       []healthz.HealthChecker
 	hash         string
 	grace        time.Duration      // how long connections are used after the next generation
@@ -65,23 +66,23 @@ type generation struct {
 }
 
 // load loads the configuration file.
-func (s *Store) load() (*generation, error) {
-	if s.cfg.Check != nil {
-		if err := s.cfg.Check(s.cfg.File); err != nil {
+func (k *Keys) load() (*generation, error) {
+	if k.cfg.Check != nil {
+		if err := k.cfg.Check(k.cfg.File); err != nil {
 			return nil, err
 		}
 	}
-	ctx, stop := context.WithCancel(s.ends)
+	ctx, stop := context.WithCancel(k.ends)
 	// Reload is true for one health check of all services under upstream's name for it. It also
 	// refuses KMS v1, which upstream's 1.37 only has behind a feature gate.
-	c, err := encryptionconfig.LoadEncryptionConfig(ctx, s.cfg.File, true, s.cfg.ServerID)
+	c, err := encryptionconfig.LoadEncryptionConfig(ctx, k.cfg.File, true, k.cfg.ServerID)
 	if err != nil {
 		stop()
-		return nil, fmt.Errorf("load the encryption configuration %s: %w", s.cfg.File, err)
+		return nil, fmt.Errorf("load the encryption configuration %s: %w", k.cfg.File, err)
 	}
 	g := &generation{
 		transformers: c.Transformers, resources: map[string]bool{}, groups: map[string]bool{},
-		checks: c.HealthChecks, hash: c.EncryptionFileContentHash, grace: c.KMSCloseGracePeriod, stop: stop,
+		data: k.data, checks: c.HealthChecks, hash: c.EncryptionFileContentHash, grace: c.KMSCloseGracePeriod, stop: stop,
 	}
 	for gr := range c.Transformers {
 		switch {
@@ -108,6 +109,7 @@ func (g *generation) configured(resource string) bool {
 // transformer is upstream's, for one resource.
 type transformer struct {
 	value.Transformer
+	data func(key string) string // authenticated
 	// request names the resource in upstream's metrics and logs.
 	request *request.RequestInfo
 }
@@ -123,7 +125,9 @@ func (g *generation) transformer(key string) *transformer {
 	}
 	resource = strings.Clone(resource)
 	gr := schema.ParseGroupResource(resource)
-	t := &transformer{g.transformers.TransformerForResource(gr), &request.RequestInfo{APIGroup: gr.Group, Resource: gr.Resource}}
+	t := &transformer{
+		g.transformers.TransformerForResource(gr), g.data, &request.RequestInfo{APIGroup: gr.Group, Resource: gr.Resource},
+	}
 	g.byResource.Store(resource, t)
 	return t
 }
@@ -190,7 +194,7 @@ func passing(err error) bool {
 
 // encrypt encrypts the value of a key.
 func (t *transformer) encrypt(ctx context.Context, key string, v []byte) ([]byte, error) {
-	return t.TransformToStorage(request.WithRequestInfo(ctx, t.request), v, value.DefaultContext(key))
+	return t.TransformToStorage(request.WithRequestInfo(ctx, t.request), v, value.DefaultContext(t.data(key)))
 }
 
 // decrypt decrypts the value of a key. It is not nil.
@@ -202,7 +206,7 @@ func (t *transformer) decrypt(ctx context.Context, key string, v []byte) (out []
 		}
 	}()
 	if out, stale, err = t.TransformFromStorage(request.WithRequestInfo(ctx, t.request), v,
-		value.DefaultContext(key)); out == nil && err == nil {
+		value.DefaultContext(t.data(key))); out == nil && err == nil {
 		out = []byte{} // the value is there, and is empty
 	}
 	return out, stale, err

@@ -76,6 +76,12 @@ func once() grpc.UnaryClientInterceptor {
 	}
 }
 
+// Check reads the files, and returns why they cannot be used.
+func (c Cluster) Check() error {
+	_, err := c.tls()
+	return err
+}
+
 // tls returns how to encrypt connections; nil if nothing says so. The client's certificate is read for
 // each connection, so that it can be replaced.
 func (c Cluster) tls() (*tls.Config, error) {

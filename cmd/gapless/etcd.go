@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gapless-io/gapless"
+)
+
+// etcdFlags are the flags about objects in etcd that are not values of gapless.Etcd.
+type etcdFlags struct {
+	gapless.Etcd
+
+	compaction time.Duration
+	compacts   bool // compaction was given
+	mediaType  string
+}
+
+// protobuf is the media type in which kube-apiserver stores built-in kinds.
+const protobuf = "application/vnd.kubernetes.protobuf"
+
+// add adds the flags of kube-apiserver about etcd. Those that would have no effect here are refused.
+func (f *etcdFlags) add(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.Servers, "etcd-servers", nil,
+		"URLs of an etcd cluster that keeps the objects, as kube-apiserver keeps them; the data directory then has the history "+
+			"and the certificates of this replica only")
+	flags.StringVar(&f.CAFile, "etcd-cafile", "", "file with the CAs of etcd's certificates, in PEM (default the system's)")
+	flags.StringVar(&f.CertFile, "etcd-certfile", "", "file with a client certificate for etcd, in PEM")
+	flags.StringVar(&f.KeyFile, "etcd-keyfile", "", "file with the key of --etcd-certfile")
+	flags.StringVar(&f.Prefix, "etcd-prefix", "", "what the keys of all objects in etcd begin with (default "+
+		gapless.DefaultEtcdPrefix+")")
+	flags.DurationVar(&f.HealthcheckTimeout, "etcd-healthcheck-timeout", 0,
+		"how long etcd may take to answer the health check (default 2s)")
+	flags.DurationVar(&f.ReadycheckTimeout, "etcd-readycheck-timeout", 0,
+		"how long etcd may take to answer the readiness check (default 2s)")
+	flags.DurationVar(&f.compaction, "etcd-compaction-interval", gapless.DefaultCompactionInterval,
+		"how often etcd's own history is compacted; 0 means never; the history of the replicas is longer: --history")
+	flags.StringVar(&f.mediaType, "storage-media-type", protobuf, "form of built-in kinds in etcd; there is no other")
+	refuse(flags, "etcd-servers-overrides", "all resources are in the cluster of --etcd-servers: do not join a "+
+		"kube-apiserver that has another one for some of them")
+	refuse(flags, "etcd-count-metric-poll-period", "objects are counted in memory at each scrape")
+	refuse(flags, "etcd-db-metric-poll-interval", "the size of etcd's database is asked for at each scrape")
+	refuse(flags, "lease-reuse-duration-seconds", "leases are shared as kube-apiserver does by default")
+}
+
+// config returns what the flags describe.
+func (f *etcdFlags) config() (gapless.Etcd, error) {
+	e := f.Etcd
+	if f.mediaType != protobuf {
+		return e, fmt.Errorf("--storage-media-type %q: want %s", f.mediaType, protobuf)
+	}
+	switch {
+	case f.compaction < 0:
+		return e, fmt.Errorf("--etcd-compaction-interval %v: cannot be negative; 0 means never", f.compaction)
+	case !f.compacts:
+	case f.compaction == 0:
+		e.CompactionInterval = gapless.Forever
+	default:
+		e.CompactionInterval = f.compaction
+	}
+	return e, nil
+}
+
+// refused is a flag of kube-apiserver that has no effect here.
+type refused string
+
+// refuse adds a flag that cannot be given: why not is in its error.
+func refuse(flags *pflag.FlagSet, name, why string) {
+	flags.Var(new(refused(why)), name, "not available: "+why)
+	if err := flags.MarkHidden(name); err != nil {
+		panic(err) // it was added above
+	}
+}
+
+// String implements pflag.Value.
+func (*refused) String() string { return "" }
+
+// Type implements pflag.Value.
+func (*refused) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (r *refused) Set(string) error { return errors.New("it is not available: " + string(*r)) }

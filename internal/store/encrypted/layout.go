@@ -1,0 +1,94 @@
+package encrypted
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+// Plain is a layout of a store in etcd without encryption.
+type Plain interface {
+	Key(key string) (string, error)
+	StoreKey(etcdKey string) (key string, known bool)
+	Encode(key string, value []byte) ([]byte, error)
+	Decode(key string, stored []byte) ([]byte, error)
+}
+
+// Layout is a layout of a store in etcd whose values are encrypted as upstream's are: what
+// kube-apiserver writes with the same configuration it reads, and the reverse. The authenticated
+// data of a value is its key in etcd, with the prefix (apiserver storage/etcd3 store.go).
+type Layout struct {
+	Plain
+	*Keys
+}
+
+// OpenLayout loads the configuration. The caller closes the Layout.
+func OpenLayout(ctx context.Context, below Plain, cfg Config) (*Layout, error) {
+	keys, err := openKeys(ctx, cfg, func(key string) string {
+		at, err := below.Key(key)
+		if err != nil {
+			return key // Encode and Decode have asked before
+		}
+		return at
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Layout{Plain: below, Keys: keys}, nil
+}
+
+// Encode makes the value in etcd. A key management service that does not answer is
+// *store.UnavailableError: the configuration bounds how long it is waited for.
+func (l *Layout) Encode(key string, value []byte) ([]byte, error) {
+	out, err := l.Plain.Encode(key, value)
+	if err != nil {
+		return nil, err
+	}
+	t := l.current.Load().transformer(key)
+	if t == nil {
+		return out, nil
+	}
+	if out, err = t.encrypt(l.ends, key, out); err != nil {
+		err = fmt.Errorf("encrypt %q: %w", key, err)
+		if passing(err) {
+			return nil, &store.UnavailableError{Cause: err}
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// Decode is the reverse. A value that cannot be decrypted is *store.UnreadableError, without its
+// revision.
+func (l *Layout) Decode(key string, stored []byte) ([]byte, error) {
+	plain, _, err := l.decrypted(l.ends, key, stored)
+	if err != nil {
+		return nil, err
+	}
+	return l.Plain.Decode(key, plain)
+}
+
+// Stale reports whether a value in etcd would be encrypted in another way if it were written now.
+func (l *Layout) Stale(ctx context.Context, key string, stored []byte) (bool, error) {
+	_, stale, err := l.decrypted(ctx, key, stored)
+	return stale, err
+}
+
+// Configured reports whether the values of a key are encrypted, or were.
+func (l *Layout) Configured(key string) bool {
+	return l.current.Load().configured(store.ResourceOf(key))
+}
+
+// decrypted returns a value as the layout below has written it.
+func (l *Layout) decrypted(ctx context.Context, key string, stored []byte) (plain []byte, stale bool, err error) {
+	g := l.current.Load()
+	if !bytes.HasPrefix(stored, []byte(prefix)) && g.transformer(key) == nil {
+		return stored, false, nil
+	}
+	if plain, stale, err = g.decrypt(ctx, key, stored); err != nil {
+		return nil, false, unreadable(store.Record{Key: key, Value: stored}, err)
+	}
+	return plain, stale, nil
+}

@@ -1,0 +1,126 @@
+package encrypted_test
+
+import (
+	"crypto/aes"
+	"encoding/base64"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/storage/value"
+	aestransformer "k8s.io/apiserver/pkg/storage/value/encrypt/aes"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/encrypted"
+)
+
+// registry is a layout without encryption, whose values say that they were encoded.
+type registry struct{}
+
+func (registry) Key(key string) (string, error) { return "/registry/" + key, nil }
+
+func (registry) StoreKey(etcdKey string) (string, bool) {
+	return strings.CutPrefix(etcdKey, "/registry/")
+}
+
+func (registry) Encode(_ string, v []byte) ([]byte, error) {
+	return append([]byte("encoded "), v...), nil
+}
+
+func (registry) Decode(_ string, stored []byte) ([]byte, error) {
+	v, is := strings.CutPrefix(string(stored), "encoded ")
+	if !is {
+		return nil, errors.New("it was not encoded")
+	}
+	return []byte(v), nil
+}
+
+func openLayout(t *testing.T, config string) *encrypted.Layout {
+	t.Helper()
+	cfg := encrypted.Config{}
+	if config != "" {
+		cfg.File = filepath.Join(t.TempDir(), "encryption.yaml")
+		writeFile(t, cfg.File, config)
+	}
+	l, err := encrypted.OpenLayout(t.Context(), registry{}, cfg)
+	if err != nil {
+		t.Fatalf("open the layout: %v", err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+// TestValuesInEtcdAreUpstreams: encoded first, and authenticated with their key in etcd.
+func TestValuesInEtcdAreUpstreams(t *testing.T) {
+	key, err := base64.StdEncoding.DecodeString(secretOf("key1"))
+	if err != nil {
+		t.Fatalf("decode: %v", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatalf("make a cipher: %v", err)
+	}
+	theirs, err := aestransformer.NewGCMTransformer(block)
+	if err != nil {
+		t.Fatalf("make a GCM transformer: %v", err)
+	}
+	l := openLayout(t, configuration("secrets", provider("aesgcm", "key1")))
+	const prefix, name = "k8s:enc:aesgcm:v1:key1:", "secrets/default/a"
+	stored, err := l.Encode(name, []byte("hello"))
+	if err != nil || !strings.HasPrefix(string(stored), prefix) {
+		t.Fatalf("encode: %.60q, %v, want the prefix %s", stored, err, prefix)
+	}
+	out, _, err := theirs.TransformFromStorage(t.Context(), stored[len(prefix):], value.DefaultContext("/registry/"+name))
+	if err != nil || string(out) != "encoded hello" {
+		t.Errorf("upstream reads %q, %v", out, err)
+	}
+	in, err := theirs.TransformToStorage(t.Context(), []byte("encoded upstream's"), value.DefaultContext("/registry/"+name))
+	if err != nil {
+		t.Fatalf("encrypt: %v", err)
+	}
+	if got, err := l.Decode(name, append([]byte(prefix), in...)); err != nil || string(got) != "upstream's" {
+		t.Errorf("upstream's value is read as %q, %v", got, err)
+	}
+	for what, wrong := range map[string]func() ([]byte, error){
+		"a value of another key": func() ([]byte, error) { return l.Decode("secrets/default/b", stored) },
+		"without the key":        func() ([]byte, error) { return openLayout(t, "").Decode(name, stored) },
+		"with another key": func() ([]byte, error) {
+			return openLayout(t, configuration("secrets", provider("aesgcm", "key2"))).Decode(name, stored)
+		},
+	} {
+		got, err := wrong()
+		if e, is := errors.AsType[*store.UnreadableError](err); !is || e.Encryption != prefix {
+			t.Errorf("%s is read as %q, %v, want that it cannot be decrypted, and with what it is encrypted", what, got, err)
+		}
+	}
+}
+
+func TestOtherResourcesAreNotEncryptedInEtcd(t *testing.T) {
+	l := openLayout(t, configuration("secrets", provider("aesgcm", "key1")))
+	stored, err := l.Encode("configmaps/default/a", []byte("hello"))
+	if err != nil || string(stored) != "encoded hello" || l.Configured("configmaps/default/a") {
+		t.Errorf("encode: %q, %v, configured: %v", stored, err, l.Configured("configmaps/default/a"))
+	}
+	if got, err := l.Decode("configmaps/default/a", stored); err != nil || string(got) != "hello" {
+		t.Errorf("decode: %q, %v", got, err)
+	}
+}
+
+func TestAValueOfAFormerKeyIsStale(t *testing.T) {
+	const name = "secrets/default/a"
+	former := openLayout(t, configuration("secrets", provider("aesgcm", "key1")))
+	now := openLayout(t, configuration("secrets", provider("aesgcm", "key2"), provider("aesgcm", "key1")))
+	for _, c := range []struct {
+		by   *encrypted.Layout
+		want bool
+	}{{former, true}, {now, false}} {
+		stored, err := c.by.Encode(name, []byte("hello"))
+		if err != nil {
+			t.Fatalf("encode: %v", err)
+		}
+		if stale, err := now.Stale(t.Context(), name, stored); err != nil || stale != c.want {
+			t.Errorf("%.40q is stale: %v, %v, want %v", stored, stale, err, c.want)
+		}
+	}
+}

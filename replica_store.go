@@ -1,0 +1,124 @@
+package gapless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/etcd"
+)
+
+// patientStore is the store of a replica that says soon that etcd does not answer. Readers who need
+// what etcd has now, and writers, then get 503 at once, until etcd answers again. Readers with
+// resourceVersion=0 and watches need no answer: they are served the last state.
+type patientStore struct {
+	*etcd.Store
+
+	patience time.Duration
+	silent   atomic.Bool   // etcd did not answer the last read in time
+	wake     chan struct{} // holds one token: ask etcd
+}
+
+func newPatientStore(of *etcd.Store, patience time.Duration) *patientStore {
+	return &patientStore{Store: of, patience: patience, wake: make(chan struct{}, 1)}
+}
+
+// askAgain is how often etcd is asked while it does not answer.
+const askAgain = 500 * time.Millisecond
+
+var errSilent = errors.New(
+	"etcd has not answered in time: it has no quorum, it cannot be reached, or this replica is behind")
+
+// run asks etcd whether it answers, while it does not, until ctx ends.
+func (s *patientStore) run(ctx context.Context) error {
+	for {
+		var again <-chan time.Time
+		if s.silent.Load() {
+			again = time.After(askAgain)
+		}
+		select {
+		case <-s.wake:
+		case <-again:
+		case <-ctx.Done():
+			return nil
+		}
+		_ = s.ask(ctx) // it is noted
+	}
+}
+
+// ask reads etcd's revision, and notes whether it answers in time.
+func (s *patientStore) ask(ctx context.Context) error {
+	_, err := s.progress(ctx)
+	return err
+}
+
+func (s *patientStore) progress(ctx context.Context) (int64, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, s.patience, errSilent)
+	defer cancel()
+	rev, err := s.Store.Progress(limited)
+	if err == nil {
+		s.silent.Store(false)
+		return rev, nil
+	}
+	if _, away := errors.AsType[*store.UnavailableError](err); away || errors.Is(err, errSilent) {
+		s.silent.Store(true)
+		s.poke()
+	}
+	return rev, err
+}
+
+func (s *patientStore) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// away returns why etcd counts as away; nil: it does not.
+func (s *patientStore) away() error {
+	if s.silent.Load() {
+		return errSilent
+	}
+	return s.Connected()
+}
+
+// Progress implements store.Store.
+func (s *patientStore) Progress(ctx context.Context) (int64, error) {
+	if s.silent.Load() {
+		return 0, unreadable(errSilent)
+	}
+	rev, err := s.progress(ctx)
+	if errors.Is(err, errSilent) {
+		return 0, unreadable(errSilent)
+	}
+	return rev, err
+}
+
+func unreadable(cause error) error {
+	return &store.UnavailableError{Reading: true, Cause: fmt.Errorf("%w; resourceVersion=0 reads the last known state", cause)}
+}
+
+// Commit implements store.Store.
+func (s *patientStore) Commit(ctx context.Context, t store.Txn) (store.Committed, error) {
+	if away := s.away(); away != nil {
+		s.poke()
+		return store.Committed{}, &store.UnavailableError{Cause: away}
+	}
+	defer time.AfterFunc(s.patience, s.poke).Stop() // so that others do not wait as long
+	return s.Store.Commit(ctx, t)
+}
+
+// withAge says how old the answers to reads may be, while etcd is away.
+func (s *patientStore) withAge(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodGet && s.away() != nil {
+			w.Header().Set("Age", strconv.Itoa(int(s.Age()/time.Second)))
+		}
+		next.ServeHTTP(w, req)
+	})
+}
