@@ -1,3 +1,0 @@
-// Package replica tests the store over etcd against a real etcd, in this process, which is also
-// written to by others: what the store shows is compared with what etcd itself has.
-package replica
