@@ -61,12 +61,11 @@ func (f *foreign) txns(writes ...string) []store.Txn {
 	return txns
 }
 
-func (f *foreign) together(writes ...string) int64 {
+func (f *foreign) together(writes ...string) {
 	f.Helper()
 	txns := f.txns(writes...)
 	revision := f.with.Together(f.T, f.store, txns...)
 	f.oracle.AddTogether(revision, txns...)
-	return revision
 }
 
 // miss lets the store miss some writes, each of its own revision or several of one.
