@@ -36,6 +36,11 @@ func (o *one) Get(ctx context.Context, t kinds.Target, _ string) (*wire.Object, 
 	return o.object, nil
 }
 
+// List finds no owner in another namespace.
+func (*one) List(context.Context, kinds.Target, wire.ListOptions) (*wire.List, error) {
+	return &wire.List{Items: func(func(*wire.Object, error) bool) {}}, nil
+}
+
 func (o *one) Delete(_ context.Context, t kinds.Target, _ metav1.DeleteOptions) (wire.Written, error) {
 	o.deleted <- t.Name
 	return wire.Written{}, nil

@@ -124,11 +124,8 @@ func (c *Controller) Run(ctx context.Context) error {
 		if left == 0 && err == nil {
 			c.active.Store(false)
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
 		var again <-chan time.Time
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "delete the content of namespaces and definitions",
 				slog.Int64("retry_ms", retry.Milliseconds()), slog.Any("err", err))
 			if next == 0 || next > retry {
