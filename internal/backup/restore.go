@@ -148,7 +148,7 @@ func (o RestoreOptions) fill(ctx context.Context, r *Reader, place string, at Mo
 		err = errors.New("the backup has no objects at that time: its history begins later")
 	}
 	if err == nil {
-		err = log.Finish(end)
+		err = log.Finish(ctx, end)
 	}
 	done.Objects, done.At, done.Revision = objects, at.Revision, end.To
 	if !at.Time.IsZero() {

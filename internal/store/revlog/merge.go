@@ -79,6 +79,7 @@ func (l *Log) mergeable(percent int64) []*segment {
 type merger struct {
 	log   *Log
 	made  []*segment
+	last  int64                   // revision of the last record
 	frame []byte                  // the frame that is being filled
 	batch []index.Version         // the records in it, with their offsets in it
 	moved map[int64]index.Version // where the live records are now, by revision
@@ -136,6 +137,10 @@ func (m *merger) copyRecords(id uint32, records []format.Placed) error {
 }
 
 func (m *merger) add(r format.Placed) error {
+	if r.Revision <= m.last { // no start would read the result
+		return fmt.Errorf("revision %d follows %d", r.Revision, m.last)
+	}
+	m.last = r.Revision
 	if len(m.frame)+r.Size > mergeFrameBytes && len(m.batch) > 0 {
 		if err := m.flush(); err != nil {
 			return err

@@ -1,17 +1,18 @@
 // Package build makes the directory of a new log of versions that another log has had, such as those
 // of a backup.
 //
-// A [Builder] writes them to base segments, in runs: it sorts as many as it has memory for by their
-// revisions. The manifest is written last, so that what was not finished is no log.
+// A [Builder] takes them in any order, sorts them by their revisions with bounded memory, and writes
+// them to base segments, which are in that order as those of every log are. The manifest is written
+// last, so that what was not finished is no log.
 package build
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
@@ -22,10 +23,8 @@ import (
 const (
 	// Unfinished is the name of the directory, beside that of a log, in which one is made.
 	Unfinished = "log.restoring"
-	// DefaultRunBytes is how many bytes of records are sorted at once, and so the size of a segment.
+	// DefaultRunBytes is how many bytes of records are sorted in memory, and the size of a segment.
 	DefaultRunBytes = 32 << 20
-	// frameBytes is where a frame ends.
-	frameBytes = 1 << 20
 	// activeBytes is the size of the segment in which the log continues. The next one has the usual size.
 	activeBytes = 1 << 20
 	// reasonReplaced is why history before the log has expired: kube.ReasonReplaced, which this package
@@ -35,36 +34,26 @@ const (
 
 // Builder makes one log. It is used by one goroutine at a time. After an error it is of no further use.
 type Builder struct {
-	fs       disk.FS
-	id       format.StoreID
-	runBytes int
+	fs     disk.FS
+	id     format.StoreID
+	lowest int64 // revision; 0 before the first
 
-	records format.Records
-	encoded []byte // records, one after the other
-	frame   []byte // memory for one
-	run     []place
-	next    uint32 // id of the next segment
-	entries []format.SegmentEntry
-	lowest  int64 // revision; 0 before the first
-
+	records   format.Records
+	sorter    sorter
+	segments  segments
 	resources map[string]bool
 }
 
-// place is a record in Builder.encoded.
-type place struct {
-	revision int64
-	offset   int
-	size     int
-}
-
-// New begins a log in a directory without one. runBytes is how many bytes of records are sorted at
-// once; 0 is DefaultRunBytes.
+// New begins a log in a directory without one. runBytes is how many bytes of records are sorted in
+// memory, and the size of a segment; 0 is DefaultRunBytes.
 func New(fs disk.FS, runBytes int) *Builder {
-	b := &Builder{
-		fs: fs, runBytes: cmp.Or(runBytes, DefaultRunBytes), resources: map[string]bool{},
+	runBytes = cmp.Or(runBytes, DefaultRunBytes)
+	b := &Builder{fs: fs, sorter: sorter{fs: fs, runBytes: runBytes}, resources: map[string]bool{}}
+	_, _ = rand.Read(b.id[:]) // it never fails: crypto/rand
+	b.segments = segments{
+		fs: fs, id: b.id, bytes: int64(runBytes),
 		next: format.FirstSegment + 1, // the first has all revisions from the first write on
 	}
-	_, _ = rand.Read(b.id[:]) // it never fails: crypto/rand
 	return b
 }
 
@@ -78,12 +67,6 @@ func (b *Builder) Put(r store.Record) error {
 	case r.CreateRevision < 1 || r.ModRevision < r.CreateRevision || r.ModRevision > format.MaxRevision:
 		return fmt.Errorf("%q at revision %d, created at %d: %w", r.Key, r.ModRevision, r.CreateRevision, store.ErrInvalid)
 	}
-	size := format.RecordSize(r.Key, r.Value)
-	if len(b.run) > 0 && len(b.encoded)+size > b.runBytes {
-		if err := b.flush(); err != nil {
-			return err
-		}
-	}
 	stamp := format.Stamp{Revision: r.ModRevision, Create: r.CreateRevision, Millis: r.Time.UnixMilli()}
 	if stamp.Revision != stamp.Create {
 		// Not known: some version since the first one. It is compacted, so nobody looks for it.
@@ -91,73 +74,16 @@ func (b *Builder) Put(r store.Record) error {
 	}
 	record := b.records.New(format.KindPut, r.Key, r.Value)
 	format.StampRecord(record, stamp)
-	b.run = append(b.run, place{revision: r.ModRevision, offset: len(b.encoded), size: len(record)})
-	b.encoded = append(b.encoded, record...)
+	err := b.sorter.add(r.ModRevision, record)
 	b.records.Release(record)
+	if err != nil {
+		return err
+	}
 	b.resources[store.ResourceOf(r.Key)] = true
 	if b.lowest == 0 || r.ModRevision < b.lowest {
 		b.lowest = r.ModRevision
 	}
 	return nil
-}
-
-// flush writes the run as a base segment.
-func (b *Builder) flush() (err error) {
-	if len(b.run) == 0 {
-		return nil
-	}
-	slices.SortFunc(b.run, func(x, y place) int { return cmp.Compare(x.revision, y.revision) })
-	e := format.SegmentEntry{
-		ID: b.next, Kind: format.KindBase, First: b.run[0].revision, Last: b.run[len(b.run)-1].revision,
-		End: format.SegmentHeaderBytes, Sealed: true,
-	}
-	b.next++
-	file, err := b.fs.Create(e.Name())
-	if err != nil {
-		return fmt.Errorf("create segment %s: %w", e.Name(), err)
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	header := format.EncodeSegmentHeader(e, b.id, 0)
-	if _, err := file.WriteAt(header, 0); err != nil {
-		return fmt.Errorf("write %s: %w", e.Name(), err)
-	}
-	seed := format.SegmentSeed(header)
-	for rest := b.run; len(rest) > 0; {
-		n, bytes := 0, 0
-		for n < len(rest) && (n == 0 || bytes+rest[n].size <= frameBytes) {
-			if n > 0 && rest[n].revision == rest[n-1].revision {
-				return fmt.Errorf("two records have the revision %d: %w", rest[n].revision, store.ErrInvalid)
-			}
-			bytes += rest[n].size
-			n++
-		}
-		frame, f := b.frameOf(rest[:n], e, seed)
-		if _, err := file.WriteAt(frame, e.End); err != nil {
-			return fmt.Errorf("write %s: %w", e.Name(), err)
-		}
-		e.End, e.Chain = e.End+f.Size(), f.Payload
-		rest = rest[n:]
-	}
-	if err := file.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", e.Name(), err)
-	}
-	b.entries = append(b.entries, e)
-	b.encoded, b.run = b.encoded[:0], b.run[:0]
-	return nil
-}
-
-// frameOf returns the frame that some records make at the end of a segment, which is valid until the next one.
-func (b *Builder) frameOf(records []place, e format.SegmentEntry, seed uint32) ([]byte, format.Frame) {
-	b.frame = append(b.frame[:0], make([]byte, format.FrameHeaderBytes)...)
-	for _, p := range records {
-		record := b.encoded[p.offset : p.offset+p.size]
-		format.SealRecord(record, seed)
-		b.frame = append(b.frame, record...)
-	}
-	var f format.Frame
-	b.frame, f = format.SealFrame(b.frame,
-		format.Frame{Count: len(records), First: records[0].revision, Chain: e.Chain}, seed, e.End)
-	return b.frame, f
 }
 
 // End says where the log continues.
@@ -170,26 +96,25 @@ type End struct {
 
 // Finish completes the log. All history up to End.To is compacted: reads of it, and changes after a
 // revision below it, are *store.CompactedError.
-func (b *Builder) Finish(end End) error {
+func (b *Builder) Finish(ctx context.Context, end End) error {
 	if end.To > format.MaxRevision || end.To <= end.From {
 		return fmt.Errorf("continue after revision %d, where %d were assigned, and the last one is %d: %w",
 			end.To, end.From, int64(format.MaxRevision), store.ErrInvalid)
 	}
-	if err := b.flush(); err != nil {
+	if err := b.sort(ctx); err != nil {
 		return err
 	}
 	active, err := b.active(end.To)
 	if err != nil {
 		return fmt.Errorf("make segment %s: %w", active.Name(), err)
 	}
-	slices.SortFunc(b.entries, func(x, y format.SegmentEntry) int { return cmp.Compare(x.First, y.First) })
 	mark := format.Mark{
 		Revision: end.To, Millis: end.Time.UnixMilli(), Reason: reasonReplaced, Removed: time.Now().UnixMilli(),
 	}
 	m := format.Manifest{
-		UUID: hex.EncodeToString(b.id[:]), Base: end.To, NextSegment: b.next, Compacted: mark, Rest: mark,
+		UUID: hex.EncodeToString(b.id[:]), Base: end.To, NextSegment: b.segments.next, Compacted: mark, Rest: mark,
 		Floors: map[string]format.Mark{}, Raised: &format.Raised{From: end.From, To: end.To},
-		Segments: append(b.entries, active),
+		Segments: append(b.segments.entries, active),
 	}
 	if b.lowest > 0 {
 		m.Base = b.lowest - 1
@@ -200,12 +125,21 @@ func (b *Builder) Finish(end End) error {
 	return b.commit(m)
 }
 
+// sort writes the base segments.
+func (b *Builder) sort(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, b.segments.close()) }()
+	if err := b.sorter.each(ctx, b.segments.put); err != nil {
+		return err
+	}
+	return b.segments.seal()
+}
+
 // active makes the segment in which the log continues after a revision.
 func (b *Builder) active(after int64) (e format.SegmentEntry, err error) {
 	e = format.SegmentEntry{
-		ID: b.next, Kind: format.KindLog, First: after + 1, Last: after, End: format.SegmentHeaderBytes, Size: activeBytes,
+		ID: b.segments.next, Kind: format.KindLog, First: after + 1, Last: after, End: format.SegmentHeaderBytes, Size: activeBytes,
 	}
-	b.next++
+	b.segments.next++
 	file, err := b.fs.Create(e.Name())
 	if err != nil {
 		return e, err

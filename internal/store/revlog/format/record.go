@@ -146,6 +146,12 @@ func SealRecord(b []byte, seed uint32) {
 	binary.LittleEndian.PutUint32(b, crc32.Update(seed, castagnoli, b[4:]))
 }
 
+// RecordHead returns the revision and the size of the record of which b are the first
+// RecordHeaderBytes. It checks nothing.
+func RecordHead(b []byte) (revision int64, size int) {
+	return int64(binary.LittleEndian.Uint64(b[8:])), int(binary.LittleEndian.Uint32(b[4:]))
+}
+
 // ParseRecord reads the record at the start of b and returns its size. It does
 // not check the checksum: the caller has checked that of the frame.
 func ParseRecord(b []byte) (Record, int, error) {
