@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
@@ -67,13 +68,39 @@ gapless restore makes a data directory of the file.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args[0], io) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.choose(cmd.Flags()); err != nil {
+				return &usageError{err}
+			}
+			return f.run(cmd.Context(), args[0], io)
+		},
 	}
 	f.addTo(cmd)
 	cmd.Flags().StringVar(&f.dataDir, "data-dir", "", "back up this data directory, of a server that does not run")
 	cmd.Flags().BoolVar(&f.history, "history", false, "also the versions that were replaced or deleted, as far as they are kept")
+	// GAPLESS_HISTORY is of gapless serve: how long history is kept.
+	_ = cmd.Flags().SetAnnotation("history", withoutVariable, []string{"true"}) // it fails for unknown flags only
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace FILE if it exists")
 	return cmd
+}
+
+// choose decides between a directory and a server, if both are named: the command line goes before variables.
+func (f *backupFlags) choose(flags *pflag.FlagSet) error {
+	dir := flags.Lookup("data-dir")
+	var server *pflag.Flag
+	for _, name := range []string{"kubeconfig", "context", "server"} {
+		if one := flags.Lookup(name); one.Changed && (server == nil || isByVariable(server)) {
+			server = one
+		}
+	}
+	switch {
+	case f.dataDir == "" || server == nil || isByVariable(server) && !isByVariable(dir):
+		return nil
+	case isByVariable(dir) && !isByVariable(server):
+		f.dataDir = ""
+		return nil
+	}
+	return fmt.Errorf("%s names a directory, and %s a server: leave out one of them", givenAs(dir), givenAs(server))
 }
 
 func (f *backupFlags) run(ctx context.Context, name string, io streams) error {

@@ -58,6 +58,11 @@ unless you copy the directory pki of the old server into DIR before.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"at", "bump-revision"} {
+				if restores := cmd.Flags().Lookup(name); f.verify && restores.Changed {
+					return &usageError{fmt.Errorf("--verify restores nothing: leave out %s", givenAs(restores))}
+				}
+			}
 			if cmd.Flags().Changed("bump-revision") && (f.bump < 1 || f.bump > 1<<40) {
 				return &usageError{fmt.Errorf("--bump-revision %d: want a number from 1 to %d", f.bump, int64(1)<<40)}
 			}

@@ -22,6 +22,15 @@ import (
 // before is a usage error.
 const started = "gapless.started"
 
+// Annotations of flags.
+const (
+	// byVariable is that of a flag that its environment variable has set.
+	byVariable = "gapless.by-variable"
+	// withoutVariable is that of a flag that none sets: the variable of its name is of another flag, with
+	// values of another type.
+	withoutVariable = "gapless.without-variable"
+)
+
 func newRoot(io streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gapless",
@@ -127,14 +136,29 @@ func fromEnvironment(cmd *cobra.Command) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(envName(f.Name))
-		if !set || f.Changed || f.Name == "help" || f.Name == "version" || failed != nil {
+		if !set || f.Changed || f.Name == "help" || f.Name == "version" || f.Annotations[withoutVariable] != nil || failed != nil {
 			return
 		}
-		if err := cmd.Flags().Set(f.Name, value); err != nil {
+		err := cmd.Flags().Set(f.Name, value)
+		if err == nil {
+			err = cmd.Flags().SetAnnotation(f.Name, byVariable, []string{"true"})
+		}
+		if err != nil {
 			failed = fmt.Errorf("environment variable %s: %w", envName(f.Name), err)
 		}
 	})
 	return failed
+}
+
+// isByVariable reports whether it is a variable that has set a flag.
+func isByVariable(f *pflag.Flag) bool { return f.Annotations[byVariable] != nil }
+
+// givenAs names a flag that was set, as the user knows it.
+func givenAs(f *pflag.Flag) string {
+	if isByVariable(f) {
+		return "the variable " + envName(f.Name)
+	}
+	return "--" + f.Name
 }
 
 // unknownVariables returns the variables of an environment that begin like those of flags, and are of none.
