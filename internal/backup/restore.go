@@ -92,17 +92,15 @@ func Restore(ctx context.Context, from io.Reader, o RestoreOptions) (_ Restored,
 	if err != nil {
 		return Restored{}, err
 	}
-	place := filepath.Join(o.Dir, build.Unfinished)
-	done, err := o.fill(ctx, r, place, at, end)
+	var done Restored
+	shop, err := o.enter()
 	if err == nil {
-		err = durable.Rename(place, filepath.Join(o.Dir, logName))
+		done, err = o.fill(ctx, r, shop.files, at, end)
+		err = shop.leave(filepath.Join(o.Dir, logName), err)
 	}
 	if err != nil {
-		if _, locked := errors.AsType[*store.LockedError](err); !locked {
-			err = errors.Join(err, os.RemoveAll(place))
-			for _, dir := range made {
-				_ = os.Remove(dir) // somebody else has put something into it
-			}
+		for _, dir := range made {
+			_ = os.Remove(dir) // somebody else has put something into it
 		}
 		return Restored{}, err
 	}
@@ -110,23 +108,13 @@ func Restore(ctx context.Context, from io.Reader, o RestoreOptions) (_ Restored,
 }
 
 // fill writes the log.
-func (o RestoreOptions) fill(ctx context.Context, r *Reader, place string, at Moment, end build.End) (_ Restored, err error) {
-	files, err := o.open(place)
-	if err != nil {
-		return Restored{}, err
-	}
-	defer func() { err = errors.Join(err, files.Dir().Close()) }()
-	held, err := files.Dir().Lock()
-	if err != nil {
-		return Restored{}, err
-	}
-	defer func() { err = errors.Join(err, held.Close()) }()
+func (o RestoreOptions) fill(ctx context.Context, r *Reader, files disk.FS, at Moment, end build.End) (Restored, error) {
 	if err := empty(files); err != nil {
 		return Restored{}, err
 	}
 	log := build.New(files, o.RunBytes)
 	var objects, last int64
-	err = each(ctx, r, o.Progress, func(record Record) error {
+	err := each(ctx, r, o.Progress, func(record Record) error {
 		began, ended := at.reached(record.Revision,
 			record.Millis), record.Until != 0 && at.reached(record.Until, record.UntilMillis)
 		switch {
@@ -155,14 +143,6 @@ func (o RestoreOptions) fill(ctx context.Context, r *Reader, place string, at Mo
 		done.At = last
 	}
 	return done, err
-}
-
-// open opens the directory of the log.
-func (o RestoreOptions) open(place string) (disk.FS, error) {
-	if o.FS != nil {
-		return o.FS(place)
-	}
-	return disk.NewOS(place)
 }
 
 // empty removes what a restore left that was killed.
