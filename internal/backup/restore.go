@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -113,34 +114,26 @@ func (o RestoreOptions) fill(ctx context.Context, r *Reader, files disk.FS, at M
 		return Restored{}, err
 	}
 	log := build.New(files, o.RunBytes)
-	var objects, last int64
+	chosen := choice{at: at, open: math.MaxInt64}
 	err := each(ctx, r, o.Progress, func(record Record) error {
-		began, ended := at.reached(record.Revision,
-			record.Millis), record.Until != 0 && at.reached(record.Until, record.UntilMillis)
-		switch {
-		case ended:
-			last = max(last, record.Until)
-			return nil
-		case !began:
+		if !chosen.has(record) {
 			return nil
 		}
-		last = max(last, record.Revision)
-		objects++
 		return log.Put(store.Record{
 			Key: record.Key, Value: record.Value, ModRevision: record.Revision, CreateRevision: record.Create,
 			Time: time.UnixMilli(record.Millis),
 		})
 	})
 	done := result(r)
-	if err == nil && objects == 0 && done.Summary.Objects+done.Summary.Versions > 0 {
-		err = errors.New("the backup has no objects at that time: its history begins later")
+	if err == nil {
+		err = chosen.check(done.Summary)
 	}
 	if err == nil {
 		err = log.Finish(ctx, end)
 	}
-	done.Objects, done.At, done.Revision = objects, at.Revision, end.To
+	done.Objects, done.At, done.Revision = chosen.objects, at.Revision, end.To
 	if !at.Time.IsZero() {
-		done.At = last
+		done.At = chosen.reached
 	}
 	return done, err
 }
@@ -197,38 +190,6 @@ func each(ctx context.Context, r *Reader, progress func(h Header, bytes, records
 			progress(r.Header(), bytes, records)
 		}
 	}
-}
-
-// Moment is a state of a store: that at a revision, or at a time. The zero value is the state at the
-// revision of a backup.
-type Moment struct {
-	Revision int64
-	Time     time.Time
-}
-
-// in returns the moment, if a backup has it.
-func (m Moment) in(h Header) (Moment, error) {
-	switch {
-	case m == Moment{}:
-		return Moment{Revision: h.Revision}, nil
-	case !h.History && m.Revision != h.Revision:
-		return m, fmt.Errorf("the backup has no history: it has the state at resourceVersion %d only", h.Revision)
-	case m.Revision > h.Revision || m.Time.IsZero() && m.Revision < h.Since:
-		return m, fmt.Errorf("the backup has no state at resourceVersion %d: it has those from %d to %d",
-			m.Revision, h.Since, h.Revision)
-	case !m.Time.IsZero() && m.Time.Before(h.SinceTime):
-		return m, fmt.Errorf("the backup has no state at %s: its history begins at %s",
-			m.Time.Format(time.RFC3339), h.SinceTime.Format(time.RFC3339))
-	}
-	return m, nil
-}
-
-// reached reports whether a write was made at the moment or before.
-func (m Moment) reached(revision, millis int64) bool {
-	if m.Time.IsZero() {
-		return revision <= m.Revision
-	}
-	return millis <= m.Time.UnixMilli()
 }
 
 // result returns what a reader has read.
