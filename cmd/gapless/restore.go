@@ -34,9 +34,8 @@ or must not exist. The whole file is checked before there is a data directory; i
 the restore does not finish, run it again.
 
 Objects keep their uids, managed fields, times and resourceVersions. The server
-begins above every resourceVersion that the old one has given out: it skips 1000000000,
-and 100000 for each second since the backup. Clients from before get 410 and list
-again.
+begins above every resourceVersion that was given out before: at the number of
+microseconds since 2020. Clients from before get 410 and list again.
 
 DIR has objects only. The first start makes new certificates and a new kubeconfig,
 unless you copy the directory pki of the old server into DIR before.`,
@@ -63,8 +62,8 @@ unless you copy the directory pki of the old server into DIR before.`,
 					return &usageError{fmt.Errorf("--verify restores nothing: leave out %s", givenAs(restores))}
 				}
 			}
-			if cmd.Flags().Changed("bump-revision") && (f.bump < 1 || f.bump > 1<<40) {
-				return &usageError{fmt.Errorf("--bump-revision %d: want a number from 1 to %d", f.bump, int64(1)<<40)}
+			if cmd.Flags().Changed("bump-revision") && (f.bump < 1 || f.bump > 1<<53) {
+				return &usageError{fmt.Errorf("--bump-revision %d: want a number from 1 to %d", f.bump, int64(1)<<53)}
 			}
 			return f.run(cmd.Context(), args, io)
 		},

@@ -18,12 +18,15 @@ import (
 )
 
 const (
-	// A restore skips bump resourceVersions by default: as many as the documentation of
-	// etcdutl snapshot restore --bump-revision recommends. For each second since the backup it skips
-	// bumpPerSecond more, which is more than a server writes: a second restore of the same file, after
-	// clients have worked with the first one, begins above all that the first one has given out, too.
-	bump          = 1_000_000_000
-	bumpPerSecond = 100_000
+	// By default a restored server begins at the number of microseconds since epoch. No server writes once a
+	// microsecond. So that is above all that was given out before by servers that began with a new log, or
+	// were restored so. The number has fifteen digits until 2051, for clients that compare resourceVersions
+	// as strings.
+	perRevision = time.Microsecond
+	// A backup of which the revision is above has been raised otherwise. Then bump revisions are skipped,
+	// and those of the time since it was made. bump is what the documentation of
+	// etcdutl snapshot restore --bump-revision recommends.
+	bump = 1_000_000_000
 
 	logName      = "log"
 	lostAndFound = "lost+found" // of a file system that is mounted here
@@ -164,8 +167,17 @@ func (o RestoreOptions) end(h Header) int64 {
 	if o.Now != nil {
 		now = o.Now()
 	}
-	return h.Revision + bump + bumpPerSecond*int64(max(now.Sub(h.Made), 0)/time.Second)
+	if now.Before(h.Made) {
+		now = h.Made // one of the clocks is wrong
+	}
+	if h.Revision < int64(h.Made.Sub(epoch())/perRevision) {
+		return int64(now.Sub(epoch()) / perRevision)
+	}
+	return h.Revision + bump + int64(now.Sub(h.Made)/perRevision)
 }
+
+// epoch is before the first server.
+func epoch() time.Time { return time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
 // each calls use for every record of a file. The file is whole if it returns nil.
 func each(ctx context.Context, r *Reader, progress func(h Header, bytes, records int64), use func(Record) error) error {

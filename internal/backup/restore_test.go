@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/backup"
@@ -95,20 +96,51 @@ func opened(t *testing.T, dir string) (log *revlog.Log, end func()) {
 	}
 }
 
-// TestASecondRestoreBeginsAboveTheFirst restores a file, lets time pass, and restores it again.
-func TestASecondRestoreBeginsAboveTheFirst(t *testing.T) {
-	log := openLog(t, revlog.Options{Memory: true})
-	newAuthor(log, 6).writes(t, 10)
-	file := taken(t, log, false)
-	h, _, err := readAll(bytes.NewReader(file))
-	if err != nil {
-		t.Fatalf("read the backup: %v", err)
-	}
-	for _, age := range []time.Duration{-time.Hour, 0, 90 * time.Second, 365 * 24 * time.Hour} {
-		_, done := restored(t, file, backup.RestoreOptions{Now: func() time.Time { return h.Made.Add(age) }})
-		want := h.Revision + 1_000_000_000 + 100_000*int64(max(age, 0)/time.Second)
-		if done.Revision != want {
-			t.Errorf("after %v it begins at %d, want %d", age, done.Revision, want)
+// TestARestoreBeginsAboveAllServersBefore restores a backup, one of the restored server, and the first one again.
+func TestARestoreBeginsAboveAllServersBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		<-time.After(time.Until(time.Date(2026, time.December, 1, 0, 0, 0, 0, time.UTC)))
+		log := openLog(t, revlog.Options{Memory: true})
+		newAuthor(log, 6).writes(t, 10)
+		file := taken(t, log, false)
+		var given int64 // the last revision that any server has given out
+		restore := func(file []byte) string {
+			t.Helper()
+			<-time.After(time.Minute)
+			dir, done := restored(t, file, backup.RestoreOptions{})
+			if done.Revision <= given || done.Revision > 999_999_999_999_999 {
+				t.Errorf("it begins at %d, want more than %d and fifteen digits", done.Revision, given)
+			}
+			given = done.Revision + 50_000_000 // which it writes in a minute
+			return dir
+		}
+		for range 3 {
+			dir := restore(file)
+			<-time.After(time.Second)
+			open, end := opened(t, filepath.Join(dir, "log"))
+			of := taken(t, open, false)
+			end()
+			restore(of)
+		}
+	})
+}
+
+// TestARestoreBeginsAboveItsBackup: also with a clock that is wrong, and after revisions that are larger than
+// any clock says.
+func TestARestoreBeginsAboveItsBackup(t *testing.T) {
+	for _, base := range []int64{0, 1 << 60} {
+		log := openLog(t, revlog.Options{Memory: true, BaseRevision: base})
+		newAuthor(log, 6).writes(t, 10)
+		file := taken(t, log, false)
+		h, _, err := readAll(bytes.NewReader(file))
+		if err != nil {
+			t.Fatalf("read the backup: %v", err)
+		}
+		for _, now := range []time.Time{time.UnixMilli(0), h.Made.Add(-time.Hour), h.Made.Add(365 * 24 * time.Hour)} {
+			_, done := restored(t, file, backup.RestoreOptions{Now: func() time.Time { return now }})
+			if least := h.Revision + 1_000_000_000 + max(now.Sub(h.Made), 0).Microseconds(); done.Revision < least {
+				t.Errorf("at %v it begins at %d, want %d at least", now, done.Revision, least)
+			}
 		}
 	}
 }
