@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,9 +21,11 @@ const (
 	backupPath = "/gapless/v1/backup"
 	// backupType is the type of the answer.
 	backupType = "application/vnd.gapless.backup"
-	// backupDeadline is how long it may take, and backupStall how long its client may read nothing of it.
+	// backupDeadline is how long it may take, and backupStall how long its client may take for one piece of it.
 	backupDeadline = 24 * time.Hour
 	backupStall    = time.Minute
+	// backupPiece is small enough for a slow client.
+	backupPiece = 32 << 10
 )
 
 // Backup says what a backup has; it is the body of a request, too.
@@ -83,6 +86,15 @@ func (u *unhurried) Write(p []byte) (int, error) {
 		u.to.Header().Set("Content-Type", backupType)
 		u.to.WriteHeader(http.StatusOK)
 	}
-	_ = u.ctl.SetWriteDeadline(time.Now().Add(backupStall)) // without support there is no limit
-	return u.to.Write(p)
+	// Over HTTP/2 a deadline resets the stream even if nothing is being written.
+	defer func() { _ = u.ctl.SetWriteDeadline(time.Time{}) }()
+	written := 0
+	for piece := range slices.Chunk(p, backupPiece) {
+		_ = u.ctl.SetWriteDeadline(time.Now().Add(backupStall)) // without support there is no limit
+		n, err := u.to.Write(piece)
+		if written += n; err != nil {
+			return written, err
+		}
+	}
+	return written, nil
 }

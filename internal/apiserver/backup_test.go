@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -58,6 +59,34 @@ func TestABackupTakesAsLongAsItIsWritten(t *testing.T) {
 		body, err := io.ReadAll(answered(t, from).Body) //nolint:bodyclose // the pipe is closed by send
 		if end := <-ended; err != nil || len(body) != 100_000 || end != nil {
 			t.Errorf("%d bytes, %v, %v; want 100000", len(body), err, end)
+		}
+	})
+}
+
+// TestASlowClientGetsItsBackup reads a block of a megabyte a little at a time.
+func TestASlowClientGetsItsBackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, ended := backingUp(t, func(_ context.Context, to io.Writer) error {
+			n, err := io.WriteString(to, strings.Repeat("x", 1<<20))
+			if err == nil && n != 1<<20 {
+				err = fmt.Errorf("%d bytes were written", n)
+			}
+			return err
+		})
+		_, from := c.send(askBackup)
+		body := answered(t, from).Body //nolint:bodyclose // the pipe is closed by send
+		began := time.Now()
+		for read := 0; read < 1<<20; read += 16 << 10 {
+			after(20 * time.Second)
+			if _, err := io.ReadFull(body, make([]byte, 16<<10)); err != nil {
+				t.Fatalf("read the backup after %v: %v", time.Since(began), err)
+			}
+		}
+		if _, err := io.ReadAll(body); err != nil {
+			t.Errorf("read the end of the backup: %v", err)
+		}
+		if err := <-ended; err != nil || time.Since(began) < 20*time.Minute {
+			t.Errorf("the backup of a slow client ends after %v: %v", time.Since(began), err)
 		}
 	})
 }
