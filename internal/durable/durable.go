@@ -13,8 +13,8 @@ import (
 	"slices"
 )
 
-// WriteFile replaces the file at path with body, readable by its owner only. On an error the former
-// file is as it was.
+// WriteFile replaces the file at path with body, readable by its owner only. Errors are those
+// of File.
 func WriteFile(path string, body []byte) error {
 	f, err := Create(path)
 	if err != nil {
@@ -47,7 +47,9 @@ func Create(path string) (*File, error) {
 // Write implements io.Writer.
 func (f *File) Write(p []byte) (int, error) { return f.tmp.Write(p) }
 
-// Commit puts the file in its place. On an error it is removed, and the former file is as it was.
+// Commit puts the file in its place. On an error it is removed, and the former file is as it was, unless
+// it is the directory that could not be synced: then the new file is in its place, and a power failure
+// may bring the former one back.
 func (f *File) Commit() error {
 	err := errors.Join(f.tmp.Sync(), f.tmp.Close())
 	if err == nil {
