@@ -129,6 +129,8 @@ func (p Plugin) complete(spec, was *corev1.ServiceSpec) (corev1.IPFamilyPolicy, 
 		families = of[:1:1]
 	}
 	switch {
+	case releases(spec, was):
+		families = families[:1:1]
 	case policy == corev1.IPFamilyPolicySingleStack || len(families) > 1:
 	case bare: // whatever the cluster has
 		families = append(families[:1:1], other(families[0]))

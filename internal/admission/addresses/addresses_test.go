@@ -234,6 +234,9 @@ func TestAnUpdatedHeadlessServiceHasTheFamiliesThatUpstreamGivesIt(t *testing.T)
 			"PreferDualStack",
 			[]any{"IPv4", "IPv6"},
 		},
+		"it gives one of two families back": {
+			dual, stored("RequireDualStack", "IPv6", "IPv4"), stored("SingleStack", "IPv6", "IPv4"), "SingleStack", []any{"IPv6"},
+		},
 		"it has no selector": {
 			single, with(stored("SingleStack", "IPv4"), "selector", nil), with(stored("RequireDualStack", "IPv4"), "selector", nil),
 			"RequireDualStack",

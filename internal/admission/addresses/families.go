@@ -28,6 +28,12 @@ func settled(now, was *corev1.ServiceSpec) bool {
 		now.IPFamilyPolicy != nil && prefers(now.IPFamilyPolicy) && (was.IPFamilyPolicy == nil || prefers(was.IPFamilyPolicy))
 }
 
+// releases reports whether an update says no more than that a headless Service has one family of two.
+func releases(now, was *corev1.ServiceSpec) bool {
+	return was != nil && len(now.IPFamilies) > 1 && slices.Equal(now.IPFamilies, was.IPFamilies) &&
+		policyOf(now, was) == corev1.IPFamilyPolicySingleStack
+}
+
 // unfit returns why the cluster cannot have a headless Service, with upstream's texts
 // (initIPFamilyFields). was is nil for a new one.
 func (p Plugin) unfit(now, was *corev1.ServiceSpec) field.ErrorList {
@@ -40,6 +46,9 @@ func (p Plugin) unfit(now, was *corev1.ServiceSpec) field.ErrorList {
 	one := policy == corev1.IPFamilyPolicySingleStack
 	if !one && was != nil && len(families) > 0 && len(families) < len(was.IPFamilies) {
 		errs = append(errs, field.Invalid(says, policy, "must be 'SingleStack' to release the secondary IP family"))
+	}
+	if releases(now, was) {
+		families = families[:1]
 	}
 	if one && len(families) > 1 {
 		errs = append(errs, field.Invalid(says, policy,
