@@ -6,8 +6,10 @@ import (
 	"net"
 	_ "unsafe" // for go:linkname
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	_ "k8s.io/apiserver/pkg/endpoints/handlers" // has dedupOwners
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	"k8s.io/kubernetes/pkg/registry/core/service/portallocator"
@@ -44,16 +46,58 @@ func beginUpdate(service, old *core.Service) error {
 	if old.Spec.IPFamilyPolicy == nil {
 		return nil
 	}
+	from, err := allocators(core.IPv4Protocol, core.IPv6Protocol)
+	if err != nil {
+		return err
+	}
+	return initIPFamilyFields(&from, after, before)
+}
+
+// allocators returns those of a cluster that has some IP families, the default first.
+func allocators(of ...core.IPFamily) (storage.Allocators, error) {
+	blocks := map[core.IPFamily]string{core.IPv4Protocol: "10.96.0.0/16", core.IPv6Protocol: "fd00:96::/112"}
 	addresses := map[core.IPFamily]ipallocator.Interface{}
-	for family, block := range map[core.IPFamily]string{core.IPv4Protocol: "10.96.0.0/16", core.IPv6Protocol: "fd00:96::/112"} {
-		_, parsed, err := net.ParseCIDR(block)
+	for _, family := range of {
+		_, parsed, err := net.ParseCIDR(blocks[family])
 		if err != nil {
-			return fmt.Errorf("parse the block of addresses %s: %w", block, err)
+			return storage.Allocators{}, fmt.Errorf("parse the block of addresses %s: %w", blocks[family], err)
 		}
 		if addresses[family], err = ipallocator.NewInMemory(parsed); err != nil {
-			return fmt.Errorf("allocate addresses of %s: %w", block, err)
+			return storage.Allocators{}, fmt.Errorf("allocate addresses of %s: %w", blocks[family], err)
 		}
 	}
-	from := makeAlloc(core.IPv4Protocol, addresses, nil)
-	return initIPFamilyFields(&from, after, before)
+	return makeAlloc(of[0], addresses, nil), nil
+}
+
+// Families gives a Service that is written the IP families of a cluster which has some, the default
+// first, as kube-apiserver does. was is what it replaces, or nil. Errors: those of kube-apiserver.
+func Families(of []corev1.IPFamily, now, was *corev1.Service) error {
+	internal := make([]core.IPFamily, len(of))
+	for i, family := range of {
+		internal[i] = core.IPFamily(family)
+	}
+	from, err := allocators(internal...)
+	if err != nil {
+		return err
+	}
+	var after, before *core.Service
+	for _, s := range []struct {
+		from *corev1.Service
+		to   **core.Service
+	}{{now, &after}, {was, &before}} {
+		if s.from == nil {
+			continue
+		}
+		*s.to = &core.Service{}
+		if err := legacyscheme.Scheme.Convert(s.from, *s.to, nil); err != nil {
+			return fmt.Errorf("convert a Service: %w", err)
+		}
+	}
+	if err := initIPFamilyFields(&from, storage.After{Service: after}, storage.Before{Service: before}); err != nil {
+		return err
+	}
+	if err := legacyscheme.Scheme.Convert(after, now, nil); err != nil {
+		return fmt.Errorf("convert a Service back: %w", err)
+	}
+	return nil
 }

@@ -85,7 +85,8 @@ type Config struct {
 	Stale func(ctx context.Context, key string, revision int64) (bool, error)
 	// Lead runs work whenever this server is the one of several over the same store that deletes the
 	// content of namespaces and definitions, with a context that ends with that; it returns when ctx
-	// ends, or work fails. Nil: there are no others.
+	// ends, or work fails. The content stays for 5 s then, in which the others see the deletion. Nil:
+	// there are no others.
 	Lead func(ctx context.Context, work func(context.Context) error) error
 }
 
@@ -133,7 +134,8 @@ func New(cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Lead == nil {
+	shared := cfg.Lead != nil
+	if !shared {
 		cfg.Lead = func(ctx context.Context, work func(context.Context) error) error { return work(ctx) }
 	}
 	set := caches.NewSet(caches.Config{
@@ -153,7 +155,7 @@ func New(cfg Config) *Registry {
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Gate: r.gate, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
-		KeepNamespaces: cfg.KeepNamespaces, Quiet: cfg.NamespaceQuiet,
+		KeepNamespaces: cfg.KeepNamespaces, Quiet: cfg.NamespaceQuiet, Shared: shared,
 	})
 	return r
 }

@@ -79,6 +79,14 @@ func read(a upstream.Attributes) (*write, error) {
 	return w, nil
 }
 
+// spec returns what an update replaces; nil for a creation.
+func (w *write) spec() *corev1.ServiceSpec {
+	if w.was == nil {
+		return nil
+	}
+	return &w.was.Spec
+}
+
 // Admit implements admission.Plugin: it gives a headless Service its IP families, where they follow
 // from what is known.
 func (p Plugin) Admit(_ context.Context, a upstream.Attributes, redo func() error) error {
@@ -86,10 +94,11 @@ func (p Plugin) Admit(_ context.Context, a upstream.Attributes, redo func() erro
 	if err != nil || w == nil || !headless(&w.now.Spec) {
 		return err
 	}
-	if w.was != nil && headless(&w.was.Spec) { // what an update leaves out is kept
+	was := w.spec()
+	if settled(&w.now.Spec, was) || len(p.unfit(&w.now.Spec, was)) > 0 { // Validate refuses it
 		return nil
 	}
-	policy, families := p.complete(&w.now.Spec)
+	policy, families := p.complete(&w.now.Spec, was)
 	if len(families) == 0 || w.now.Spec.IPFamilyPolicy != nil && len(families) == len(w.now.Spec.IPFamilies) {
 		return nil
 	}
@@ -108,15 +117,9 @@ func (p Plugin) Admit(_ context.Context, a upstream.Attributes, redo func() erro
 // complete returns the policy and the families that upstream gives a headless Service
 // (pkg/registry/core/service/storage/alloc.go initIPFamilyFields); no families if they depend on
 // what the cluster has, and that is not known.
-func (p Plugin) complete(spec *corev1.ServiceSpec) (corev1.IPFamilyPolicy, []corev1.IPFamily) {
-	policy := corev1.IPFamilyPolicySingleStack
+func (p Plugin) complete(spec, was *corev1.ServiceSpec) (corev1.IPFamilyPolicy, []corev1.IPFamily) {
+	policy := policyOf(spec, was)
 	bare := len(spec.Selector) == 0
-	switch {
-	case spec.IPFamilyPolicy != nil:
-		policy = *spec.IPFamilyPolicy
-	case bare:
-		policy = corev1.IPFamilyPolicyRequireDualStack
-	}
 	of := p.families()
 	families := spec.IPFamilies
 	if len(families) == 0 {
@@ -126,6 +129,8 @@ func (p Plugin) complete(spec *corev1.ServiceSpec) (corev1.IPFamilyPolicy, []cor
 		families = of[:1:1]
 	}
 	switch {
+	case releases(spec, was):
+		families = families[:1:1]
 	case policy == corev1.IPFamilyPolicySingleStack || len(families) > 1:
 	case bare: // whatever the cluster has
 		families = append(families[:1:1], other(families[0]))
@@ -179,38 +184,58 @@ func (p Plugin) Validate(_ context.Context, a upstream.Attributes) error {
 	if err != nil || w == nil {
 		return err
 	}
-	why := lacking(&w.now.Spec)
-	if w.was != nil {
-		why = changed(&w.now.Spec, &w.was.Spec)
+	var errs field.ErrorList
+	if was := w.spec(); was == nil {
+		errs = p.lacking(&w.now.Spec)
+	} else {
+		errs = p.changed(&w.now.Spec, was)
 	}
-	if why == nil {
+	if len(errs) == 0 {
 		return nil
 	}
-	return wire.Invalid(a.GetKind().GroupKind(), w.now.Name, field.ErrorList{why})
+	return wire.Invalid(a.GetKind().GroupKind(), w.now.Name, errs)
 }
 
 // advice ends each refusal.
 const advice = "this server allocates no addresses for Services on an etcd that kube-apiserver may share " +
 	"(--etcd-servers): send this write to kube-apiserver"
 
-// lacking returns why a new Service cannot be stored; nil if it needs no address.
-func lacking(spec *corev1.ServiceSpec) *field.Error {
-	switch at := field.NewPath("spec"); {
-	case spec.Type == corev1.ServiceTypeExternalName:
+// unknownFamilies begins each refusal for want of a ServiceCIDR.
+const unknownFamilies = "the IP families of this cluster are not known here, since there is no ServiceCIDR \"kubernetes\": "
+
+// lacking returns why a new Service cannot be stored; nothing if it needs no address.
+func (p Plugin) lacking(spec *corev1.ServiceSpec) field.ErrorList {
+	at := field.NewPath("spec")
+	if spec.Type == corev1.ServiceTypeExternalName {
 		return nil
-	case !headless(spec):
-		return field.Forbidden(at.Child("clusterIP"), advice+", or make it headless with clusterIP: None")
-	case spec.IPFamilyPolicy == nil || len(spec.IPFamilies) == 0:
-		return field.Required(at.Child("ipFamilies"),
-			"the IP families of this cluster are not known here, since there is no ServiceCIDR \"kubernetes\": "+
-				"set ipFamilyPolicy and ipFamilies, or send this write to kube-apiserver")
+	}
+	if !headless(spec) {
+		return field.ErrorList{field.Forbidden(at.Child("clusterIP"), advice+", or make it headless with clusterIP: None")}
+	}
+	if errs := p.unfit(spec, nil); len(errs) > 0 {
+		return errs
+	}
+	if spec.IPFamilyPolicy == nil || len(spec.IPFamilies) == 0 {
+		return field.ErrorList{field.Required(at.Child("ipFamilies"),
+			unknownFamilies+"set ipFamilyPolicy and ipFamilies, or send this write to kube-apiserver")}
 	}
 	return nil
 }
 
-// changed returns why an update cannot be stored; nil if kube-apiserver would allocate nothing and
+// changed returns why an update cannot be stored; nothing if kube-apiserver would allocate nothing and
 // release nothing.
-func changed(now, was *corev1.ServiceSpec) *field.Error {
+func (p Plugin) changed(now, was *corev1.ServiceSpec) field.ErrorList {
+	switch why := moved(now, was); {
+	case why != nil:
+		return field.ErrorList{why}
+	case headless(now) && !headless(was):
+		return p.lacking(now)
+	}
+	return p.unfit(now, was)
+}
+
+// moved returns which address or port an update would allocate or release; nil if there is none.
+func moved(now, was *corev1.ServiceSpec) *field.Error {
 	at := field.NewPath("spec")
 	switch {
 	case !reflect.DeepEqual(addressesOf(now), addressesOf(was)):
@@ -228,8 +253,6 @@ func changed(now, was *corev1.ServiceSpec) *field.Error {
 	case addressed(now) && (!reflect.DeepEqual(now.IPFamilies, was.IPFamilies) ||
 		!reflect.DeepEqual(now.IPFamilyPolicy, was.IPFamilyPolicy)):
 		return field.Forbidden(at.Child("ipFamilyPolicy"), "the IP families of a Service cannot be changed here: "+advice)
-	case headless(now) && !headless(was):
-		return lacking(now)
 	}
 	return nil
 }

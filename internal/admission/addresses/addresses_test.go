@@ -2,6 +2,7 @@ package addresses_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -145,16 +146,128 @@ func TestAHeadlessServiceGetsTheFamiliesThatUpstreamGivesIt(t *testing.T) {
 	}
 }
 
+// stored is a headless Service as upstream completes it.
+func stored(policy string, families ...any) spec {
+	return with(headless, "ipFamilyPolicy", policy, "ipFamilies", families)
+}
+
+// TestAHeadlessServiceThatTheClusterCannotHaveIsRefusedAsUpstream: the texts are those of
+// pkg/registry/core/service/storage/alloc.go initIPFamilyFields.
+func TestAHeadlessServiceThatTheClusterCannotHaveIsRefusedAsUpstream(t *testing.T) {
+	const (
+		both   = `spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services`
+		single = `spec.ipFamilyPolicy: Invalid value: "SingleStack": must be 'RequireDualStack' or 'PreferDualStack' ` +
+			`when multiple IP families are specified`
+		lost = `spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be 'SingleStack' to release the secondary IP family`
+	)
+	family := func(i int, of string) string {
+		return fmt.Sprintf(`spec.ipFamilies[%d]: Invalid value: %q: not configured on this cluster`, i, of)
+	}
+	four, bare := cluster("10.96.0.0/16"), with(headless, "selector", nil)
+	for name, c := range map[string]struct {
+		in       cluster
+		was, now spec
+		want     []string
+	}{
+		"it requires both families": {four, nil, with(headless, "ipFamilyPolicy", "RequireDualStack"), []string{both}},
+		"it names another family":   {four, nil, with(headless, "ipFamilies", []any{"IPv6"}), []string{family(0, "IPv6")}},
+		"on IPv6":                   {sixth, nil, stored("SingleStack", "IPv4"), []string{family(0, "IPv4")}},
+		"it prefers both, and names them": {
+			four, nil, stored("PreferDualStack", "IPv4", "IPv6"), []string{family(1, "IPv6")},
+		},
+		"it requires and names both": {
+			four, nil, stored("RequireDualStack", "IPv6", "IPv4"), []string{both, family(0, "IPv6")},
+		},
+		"it names two, and wants one":                   {dual, nil, stored("SingleStack", "IPv4", "IPv6"), []string{single}},
+		"it names two without a policy":                 {dual, nil, with(headless, "ipFamilies", []any{"IPv4", "IPv6"}), []string{single}},
+		"it names two, and wants one, nothing is known": {unknown, nil, stored("SingleStack", "IPv4", "IPv6"), []string{single}},
+		"it names two, and wants one, without a selector": {
+			four, nil, with(bare, "ipFamilyPolicy", "SingleStack", "ipFamilies", []any{"IPv4", "IPv6"}), []string{single},
+		},
+		"it had a name":                   {four, external, stored("RequireDualStack", "IPv4", "IPv6"), []string{both, family(1, "IPv6")}},
+		"it requires both from now on":    {four, stored("SingleStack", "IPv4"), stored("RequireDualStack", "IPv4"), []string{both}},
+		"it has another family now":       {four, stored("SingleStack", "IPv4"), stored("SingleStack", "IPv6"), []string{family(0, "IPv6")}},
+		"it has one of two families left": {dual, stored("PreferDualStack", "IPv4", "IPv6"), stored("PreferDualStack", "IPv4"), []string{lost}},
+		"it has a selector now": {
+			four, with(stored("RequireDualStack", "IPv4", "IPv6"), "selector", nil), stored("RequireDualStack", "IPv4", "IPv6"),
+			[]string{both, family(1, "IPv6")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := write(t, c.in, c.was, c.now)
+			refused, is := errors.AsType[*wire.StatusError](err)
+			if !is || refused.ErrStatus.Code != http.StatusUnprocessableEntity {
+				t.Fatalf("the write: %v, want 422", err)
+			}
+			want := c.want[0]
+			if len(c.want) > 1 {
+				want = "[" + strings.Join(c.want, ", ") + "]"
+			}
+			if diff := cmp.Diff(`Service "a" is invalid: `+want, err.Error()); diff != "" {
+				t.Errorf("the refusal (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAnUpdatedHeadlessServiceHasTheFamiliesThatUpstreamGivesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		in       cluster
+		was, now spec
+		policy   string
+		families []any
+	}{
+		"it prefers both from now on": {
+			dual, stored("SingleStack", "IPv6"), stored("PreferDualStack", "IPv6"), "PreferDualStack", []any{"IPv6", "IPv4"},
+		},
+		"it requires both from now on": {
+			dual, stored("SingleStack", "IPv4"), stored("RequireDualStack", "IPv4"), "RequireDualStack", []any{"IPv4", "IPv6"},
+		},
+		"it prefers both since the cluster had one family": {
+			dual, stored("PreferDualStack", "IPv4"), with(stored("PreferDualStack", "IPv4"), "selector", spec{"app": "b"}),
+			"PreferDualStack",
+			[]any{"IPv4"},
+		},
+		"it prefers both since the cluster had two families": {
+			single, stored("PreferDualStack", "IPv4", "IPv6"),
+			with(stored("PreferDualStack", "IPv4", "IPv6"), "selector", spec{"app": "b"}),
+			"PreferDualStack",
+			[]any{"IPv4", "IPv6"},
+		},
+		"it gives one of two families back": {
+			dual, stored("RequireDualStack", "IPv6", "IPv4"), stored("SingleStack", "IPv6", "IPv4"), "SingleStack", []any{"IPv6"},
+		},
+		"it has no selector": {
+			single, with(stored("SingleStack", "IPv4"), "selector", nil), with(stored("RequireDualStack", "IPv4"), "selector", nil),
+			"RequireDualStack",
+			[]any{"IPv4", "IPv6"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := write(t, c.in, c.was, c.now)
+			if err != nil {
+				t.Fatalf("update the Service: %v", err)
+			}
+			if diff := cmp.Diff(c.families, got["ipFamilies"]); diff != "" || got["ipFamilyPolicy"] != c.policy {
+				t.Errorf("policy %v, want %s; families -want +got:\n%s", got["ipFamilyPolicy"], c.policy, diff)
+			}
+		})
+	}
+}
+
 func TestAServiceThatNeedsAnAddressIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		in       cluster
 		was, now spec
 		at       string
 	}{
-		"a new one":                     {single, nil, spec{"type": "ClusterIP"}, "spec.clusterIP"},
-		"one that chooses its address":  {single, nil, cluster4, "spec.clusterIP"},
-		"with a node port":              {single, nil, nodePort, "spec.clusterIP"},
-		"of no known family":            {unknown, nil, headless, "spec.ipFamilies"},
+		"a new one":                    {single, nil, spec{"type": "ClusterIP"}, "spec.clusterIP"},
+		"one that chooses its address": {single, nil, cluster4, "spec.clusterIP"},
+		"with a node port":             {single, nil, nodePort, "spec.clusterIP"},
+		"of no known family":           {unknown, nil, headless, "spec.ipFamilies"},
+		"of two families, one known": {
+			unknown, nil, with(headless, "ipFamilyPolicy", "RequireDualStack", "ipFamilies", []any{"IPv4"}), "spec.ipFamilies",
+		},
 		"one that had a name":           {single, external, spec{"type": "ClusterIP"}, "spec.type"},
 		"one that had a name, headless": {unknown, external, headless, "spec.ipFamilies"},
 		"it gives its address back":     {single, cluster4, external, "spec.clusterIPs"},

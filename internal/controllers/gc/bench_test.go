@@ -42,6 +42,7 @@ func BenchmarkFollow(b *testing.B) {
 		for _, update := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/update=%t", name, update), func(b *testing.B) {
 				c := New(Config{Live: kinds.NewLive(builtin.Catalog()), Logger: slog.New(slog.DiscardHandler)})
+				c.graph.begin()
 				c.Load(gr, slices.Values(all))
 				b.ReportAllocs()
 				b.ResetTimer()
@@ -72,6 +73,7 @@ func BenchmarkGraphMemory(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				c := New(Config{Live: kinds.NewLive(builtin.Catalog()), Logger: slog.New(slog.DiscardHandler)})
+				c.graph.begin()
 				empty := heap()
 				c.Load(kinds.GroupResource{Resource: "configmaps"}, slices.Values(all))
 				for v := c.graph.take(); v != nil; v = c.graph.take() {

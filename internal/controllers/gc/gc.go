@@ -74,7 +74,7 @@ const (
 const storeRetry = 500 * time.Millisecond
 
 // New returns a Collector; it starts nothing. It follows changes from the start, and acts
-// on them when it runs.
+// on them when it runs: a Run begins with all objects that have owners or wait for dependents.
 func New(cfg Config) *Collector {
 	c := &Collector{live: cfg.Live, logger: cfg.Logger, writable: cfg.Writable, graph: newGraph()}
 	if c.writable == nil {
@@ -87,6 +87,8 @@ func New(cfg Config) *Collector {
 // before it has returned: what it leaves is collected by the next Run.
 func (c *Collector) Run(ctx context.Context, verbs Verbs) error {
 	c.verbs = verbs
+	c.graph.begin()
+	defer c.graph.end()
 	var wg sync.WaitGroup
 	// They are Run's, and end with ctx.
 	for range workers {
@@ -169,8 +171,8 @@ func (c *Collector) awaitStore(ctx context.Context) {
 type Stats struct {
 	Objects    int   // that have owners, are named as owners, or wait for dependents
 	References int   // of all objects to owners
-	Pending    int   // objects to handle now
-	Failed     int   // objects that wait to be tried again
+	Pending    int   // objects to handle now; 0 while nothing runs
+	Failed     int   // objects that wait to be tried again; 0 while nothing runs
 	Unknown    int   // objects that name an owner of a kind that is not served
 	Deleted    int64 // deletions, ever
 	Released   int64 // writes that removed owner references or finalizers, ever

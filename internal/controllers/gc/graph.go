@@ -76,8 +76,11 @@ type graph struct {
 	mu       sync.Mutex
 	vertices map[types.UID]*vertex
 	edges    int
-	queue    fifo
-	later    schedule
+	// working says that workers run. Without them nothing is queued, since the queue would grow with
+	// every change, and keep what was deleted since.
+	working bool
+	queue   fifo
+	later   schedule
 	// parked are the vertices that name an owner of an unknown kind.
 	parked map[*vertex]struct{}
 	// due holds one token: later has another first element.
@@ -245,10 +248,8 @@ func (g *graph) look(v *vertex) view {
 	return l
 }
 
-// tellDependents queues the dependents of a vertex. It lets go of the lock in between, so
-// that writers do not wait for a vertex with many.
+// tellDependents queues the dependents of a vertex.
 func (g *graph) tellDependents(v *vertex) {
-	const most = 256
 	g.mu.Lock()
 	v.told = true
 	all := make([]*vertex, 0, v.count)
@@ -256,17 +257,7 @@ func (g *graph) tellDependents(v *vertex) {
 		all = append(all, e.dependent)
 	}
 	g.mu.Unlock()
-	for len(all) > 0 {
-		n := min(most, len(all))
-		g.mu.Lock()
-		for _, dependent := range all[:n] {
-			if len(dependent.owners) > 0 { // it is still in the graph
-				g.enqueueLocked(dependent)
-			}
-		}
-		g.mu.Unlock()
-		all = all[n:]
-	}
+	g.enqueueAll(all)
 }
 
 // maxCircle bounds the edges that inCircle looks at: it holds the lock.

@@ -35,6 +35,7 @@ func TestGraphCountsWhatObjectsSay(t *testing.T) {
 	}
 	const objects = 12
 	g := newGraph()
+	g.begin()
 	state := map[types.UID]said{}
 	gone := map[types.UID]bool{}
 	for range 3000 {
@@ -111,6 +112,7 @@ func link(t testing.TB, g *graph, uid types.UID, waits waiting, owners ...types.
 
 func TestCirclesAreFound(t *testing.T) {
 	g := newGraph()
+	g.begin()
 	a := link(t, &g, "a", waitsForDeletion, "b")
 	b := link(t, &g, "b", waitsForDeletion, "c")
 	c := link(t, &g, "c", waitsForNothing, "a")
@@ -136,6 +138,7 @@ func TestCirclesAreFound(t *testing.T) {
 
 func TestVertexIsHandledByOneWorkerAtATime(t *testing.T) {
 	g := newGraph()
+	g.begin()
 	v := link(t, &g, "a", waitsForNothing, "b")
 	if g.take() != v || g.take() != nil {
 		t.Fatal("the queue has something else")

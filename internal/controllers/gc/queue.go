@@ -3,6 +3,7 @@ package gc
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"time"
 )
 
@@ -47,9 +48,51 @@ func (q *fifo) pop() *vertex {
 	return v
 }
 
+// begin lets workers run: it queues every vertex about which there may be something to do.
+func (g *graph) begin() {
+	g.mu.Lock()
+	g.working = true
+	all := make([]*vertex, 0, len(g.vertices))
+	for _, v := range g.vertices {
+		all = append(all, v)
+	}
+	g.mu.Unlock()
+	g.enqueueAll(all)
+}
+
+// enqueueAll queues vertices, but for those that say nothing any more. It lets go of the lock in
+// between, so that writers do not wait for many.
+func (g *graph) enqueueAll(all []*vertex) {
+	const most = 256
+	for part := range slices.Chunk(all, most) {
+		g.mu.Lock()
+		for _, v := range part {
+			if len(v.owners) > 0 || v.waits != waitsForNothing || v.gone && v.count > 0 {
+				g.enqueueLocked(v)
+			}
+		}
+		g.mu.Unlock()
+	}
+}
+
+// end empties the queue when all workers have ended: begin queues again what is left then.
+func (g *graph) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.working = false
+	g.queue, g.later = fifo{}, nil
+	for _, v := range g.vertices {
+		v.turn, v.failures = idle, 0
+		g.dropLocked(v)
+	}
+}
+
 // enqueueLocked lets a vertex be handled, again if it is being handled. One that
-// failed is handled at once: something has changed.
+// failed is handled at once: something has changed. While no workers run it does nothing.
 func (g *graph) enqueueLocked(v *vertex) {
+	if !g.working {
+		return
+	}
 	switch v.turn {
 	case queued, rerun:
 		return

@@ -36,7 +36,7 @@ type Verbs interface {
 	Finalize(ctx context.Context, t kinds.Target, release func(*unstructured.Unstructured)) error
 }
 
-// Config configures a Controller. All members but KeepNamespaces and Quiet are required.
+// Config configures a Controller. All members but KeepNamespaces, Quiet and Shared are required.
 type Config struct {
 	Caches *caches.Set
 	Live   *kinds.Live
@@ -48,6 +48,8 @@ type Config struct {
 	// Quiet is for how long nothing must have been deleted in a namespace under deletion before
 	// its content goes, so that clients find what they delete with it; 0: it goes at once.
 	Quiet time.Duration
+	// Shared says that other servers create objects in the same store.
+	Shared bool
 }
 
 // Controller deletes the content of namespaces and definitions under deletion, and then
@@ -57,12 +59,18 @@ type Controller struct {
 	cfg    Config
 	wake   chan struct{} // holds one token: look again
 	active atomic.Bool   // something under deletion still has content: every removal counts
-	quiet  quiet
+	// namespaces and definitions under deletion
+	namespaces, definitions quiet
 }
 
 // NewController returns a controller; it starts no goroutine.
 func NewController(cfg Config) *Controller {
-	return &Controller{cfg: cfg, wake: make(chan struct{}, 1), quiet: quiet{after: cfg.Quiet}}
+	c := &Controller{cfg: cfg, wake: make(chan struct{}, 1)}
+	c.namespaces.after = cfg.Quiet
+	if cfg.Shared {
+		c.namespaces.least, c.definitions.least = longestQuiet, longestQuiet
+	}
+	return c
 }
 
 // How long the controller waits after an error before it tries again.
@@ -101,7 +109,7 @@ func (c *Controller) Notify(r *caches.Resource, entries []*watchcache.Entry) {
 	if !container && !active {
 		return
 	}
-	c.quiet.seen(entries)
+	c.namespaces.seen(entries)
 	if slices.ContainsFunc(entries, func(e *watchcache.Entry) bool {
 		freed := definitions && (e.Deleted || e.Replaces) // names that others may have now
 		return container && e.Object.Deleting() || active && e.Deleted || freed
@@ -151,47 +159,55 @@ func (c *Controller) Run(ctx context.Context) error {
 // there is more to do after that time.
 func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duration, err error) {
 	errs := []error{c.acceptNames(ctx)}
-	for _, container := range []struct {
-		gr     kinds.GroupResource
-		delete func(context.Context, kinds.Target) (int, error)
-	}{{kinds.Definitions(), c.deleteDefinition}, {kinds.Namespaces(), c.deleteNamespace}} {
-		if container.gr == kinds.Namespaces() && c.cfg.KeepNamespaces {
+	for _, all := range []containers{
+		{kinds.Definitions(), &c.definitions, never, c.deleteDefinition},
+		{kinds.Namespaces(), &c.namespaces, c.empty, c.deleteNamespace},
+	} {
+		if all.gr == kinds.Namespaces() && c.cfg.KeepNamespaces {
 			continue
 		}
-		cached := c.cfg.Caches.Lookup(container.gr)
-		resource, found := c.cfg.Live.Load().Storage(container.gr)
+		cached := c.cfg.Caches.Lookup(all.gr)
+		resource, found := c.cfg.Live.Load().Storage(all.gr)
 		if cached == nil || !found {
 			continue
 		}
-		for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{}) {
+		s := cached.Cache.Snapshot()
+		for o := range s.Scan("", watchcache.Selection{}) {
 			if !o.Deleting() {
 				continue
 			}
-			if container.gr == kinds.Namespaces() {
-				if stays := c.quiet.left(o, func() bool { return c.empty(o.Key().Name) }); stays > 0 {
-					left++
-					if next == 0 || stays < next {
-						next = stays
-					}
-					continue
+			name := o.Key().Name
+			if stays := all.quiet.left(o, func() bool { return all.empty(name) }); stays > 0 {
+				left++
+				if next == 0 || stays < next {
+					next = stays
 				}
+				continue
 			}
-			n, err := container.delete(ctx, kinds.Target{Resource: resource, Name: o.Key().Name})
+			n, err := all.delete(ctx, kinds.Target{Resource: resource, Name: name})
 			left += n
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s %s: %w", resource.Kind, o.Key().Name, err))
+				errs = append(errs, fmt.Errorf("%s %s: %w", resource.Kind, name, err))
 			}
 		}
-	}
-	if namespaces := c.cfg.Caches.Lookup(kinds.Namespaces()); namespaces != nil {
-		s := namespaces.Cache.Snapshot()
-		c.quiet.keep(func(name string) bool {
+		all.quiet.keep(func(name string) bool {
 			_, is := s.Get(wire.Key{Name: name})
 			return is
 		})
 	}
 	return left, next, errors.Join(errs...)
 }
+
+// containers are all objects of a resource, whose deletion deletes what is in them.
+type containers struct {
+	gr     kinds.GroupResource
+	quiet  *quiet
+	empty  func(name string) bool
+	delete func(context.Context, kinds.Target) (left int, err error)
+}
+
+// never says of no container that it is empty.
+func never(string) bool { return false }
 
 // acceptNames writes the definitions again whose names another one had, so that they get
 // those that are free now (apiextensions pkg/controller/status).
@@ -219,7 +235,7 @@ func (c *Controller) acceptNames(ctx context.Context) error {
 // deleteNamespace deletes everything in a namespace, the pods first; when nothing is left
 // it removes the namespace. Otherwise the conditions of the namespace say what is left.
 func (c *Controller) deleteNamespace(ctx context.Context, t kinds.Target) (left int, err error) {
-	// Creations that saw the namespace before its deletion began are committed then.
+	// Creations of this server that saw the namespace before its deletion began are committed then.
 	if err := c.cfg.Gate.creations.wait(ctx); err != nil {
 		return 0, err
 	}

@@ -11,40 +11,45 @@ import (
 )
 
 // longestQuiet is the longest time for which the content of a namespace under deletion stays because
-// clients are still deleting it: upstream waits for so long in any case
-// (pkg/controller/namespace namespaceDeletionGracePeriod).
+// clients are still deleting it. With several servers it stays for so long in any case: until then the
+// others have seen the deletion, and committed what they had let in before, which Gate cannot know of.
+// It is what upstream waits in any case, for both reasons
+// (pkg/controller/namespace namespaceDeletionGracePeriod); there, a definition does not wait.
 const longestQuiet = 5 * time.Second
 
-// quiet leaves the content of namespaces under deletion to clients for a moment. Who deletes the
-// objects of a manifest, as `kubectl delete -f` does, deletes the namespace first and finds its
-// objects after it. The zero value does not wait.
+// quiet leaves the content of containers under deletion, which are namespaces or definitions, as it is
+// for a moment. Who deletes the objects of a manifest, as `kubectl delete -f` does, deletes the
+// namespace first and finds its objects after it. The zero value does not wait.
 type quiet struct {
 	after time.Duration // the content stays until nothing in it was deleted for so long
+	least time.Duration // the content stays for so long in any case
 
-	// mu guards all namespaces under deletion, by name. A namespace leaves when it is gone.
+	// mu guards all containers under deletion, by name. A container leaves when it is gone.
 	mu  sync.Mutex
 	all map[string]*waiting
 }
 
-// waiting is one namespace under deletion.
+// waiting is one container under deletion.
 type waiting struct {
-	uid         types.UID
-	began, last time.Time // seen first; the last deletion in it
-	over        bool      // its content may be deleted
+	uid types.UID
+	// began is when it was seen first: by this server, since the clocks of others may differ. last is
+	// the last deletion in it.
+	began, last time.Time
+	over        bool // its content may be deleted
 }
 
-// left returns how much longer the content of a namespace stays. empty says of one that is new
-// whether nothing is in it that a client would delete: then there is nothing to wait for.
-func (q *quiet) left(namespace *wire.Object, empty func() bool) time.Duration {
-	if q.after == 0 {
+// left returns how much longer the content of a container stays. empty says of one that is new
+// whether nothing is in it that a client would delete: then there is no client to wait for.
+func (q *quiet) left(container *wire.Object, empty func() bool) time.Duration {
+	if q.after == 0 && q.least == 0 {
 		return 0
 	}
-	now, name := time.Now(), namespace.Key().Name
+	now, name := time.Now(), container.Key().Name
 	q.mu.Lock()
 	w := q.all[name]
 	q.mu.Unlock()
-	if w == nil || w.uid != namespace.UID() {
-		w = &waiting{uid: namespace.UID(), began: now, last: now, over: empty()}
+	if w == nil || w.uid != container.UID() {
+		w = &waiting{uid: container.UID(), began: now, last: now, over: q.least == 0 && empty()}
 		q.mu.Lock()
 		if q.all == nil {
 			q.all = map[string]*waiting{}
@@ -57,6 +62,9 @@ func (q *quiet) left(namespace *wire.Object, empty func() bool) time.Duration {
 	until := w.last.Add(q.after)
 	if most := w.began.Add(longestQuiet); until.After(most) {
 		until = most
+	}
+	if least := w.began.Add(q.least); until.Before(least) {
+		until = least
 	}
 	w.over = w.over || !until.After(now) // not again for what the server deletes
 	if w.over {
@@ -79,7 +87,7 @@ func (q *quiet) seen(entries []*watchcache.Entry) {
 	}
 }
 
-// keep forgets the namespaces for which is returns false.
+// keep forgets the containers for which is returns false.
 func (q *quiet) keep(is func(name string) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
