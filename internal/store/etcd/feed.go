@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -96,6 +97,10 @@ func (k *feed) Next(ctx context.Context) (store.Batch, error) {
 			}
 			if b.Through > k.through {
 				return k.deliver(ctx, b, compacted)
+			}
+			if len(b.Changes) > 0 {
+				return store.Batch{}, fmt.Errorf("%d changes up to revision %d, of which it had delivered all: %w",
+					len(b.Changes), k.through, errRecord)
 			}
 			continue
 		}
