@@ -106,8 +106,13 @@ func (s *Store) contact(ctx context.Context) error {
 	if resp.Header.Revision < at.rev {
 		return s.wentBack(resp.Header.Revision, at.rev)
 	}
-	s.health.proved()
-	return s.checkLast(ctx)
+	if err := s.checkLast(ctx); err != nil {
+		return err
+	}
+	s.health.reaches(resp.Header.Revision)
+	s.want(resp.Header.Revision)
+	s.prove()
+	return nil
 }
 
 var errContact = errors.New("etcd does not answer")
@@ -201,7 +206,7 @@ func (s *Store) watch(ctx context.Context) error {
 				return err
 			}
 			proof = time.Now()
-			s.health.proved()
+			s.prove()
 			continue
 		case <-wanted:
 		case <-ask.C:
@@ -350,7 +355,6 @@ func (s *Store) fetchState(ctx context.Context) (state map[string]*mvccpb.KeyVal
 		if err != nil {
 			return nil, 0, err
 		}
-		s.health.proved()
 		if rev == 0 {
 			rev = resp.Header.Revision
 		}
