@@ -127,6 +127,9 @@ func (s *Store) commit(ctx context.Context, w write) (store.Committed, error) {
 		return store.Committed{}, refused
 	}
 	s.health.wrote(nil)
+	if err := s.checkAnswer(resp.Header); err != nil {
+		return store.Committed{}, err
+	}
 	if resp.Header.Revision < before.rev || resp.Succeeded && resp.Header.Revision == before.rev {
 		err := s.wentBack(resp.Header.Revision, before.rev)
 		s.fail(err)
@@ -211,6 +214,9 @@ func (s *Store) resolve(ctx context.Context, w write, sent int64, failed error) 
 		return store.Committed{}, unknown
 	}
 	resp, err := s.client.Get(ctx, w.key)
+	if err == nil {
+		err = s.checkAnswer(resp.Header)
+	}
 	if err != nil {
 		return store.Committed{}, errors.Join(unknown, withCause(ctx, err))
 	}

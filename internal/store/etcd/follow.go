@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -102,6 +103,7 @@ func (s *Store) contact(ctx context.Context) error {
 	if err := s.checkCluster(ctx, resp.Header.ClusterId); err != nil {
 		return err
 	}
+	s.cluster.Store(resp.Header.ClusterId)
 	at, _ := s.seen()
 	if resp.Header.Revision < at.rev {
 		return s.wentBack(resp.Header.Revision, at.rev)
@@ -144,6 +146,22 @@ func (s *Store) checkCluster(ctx context.Context, id uint64) error {
 	return nil
 }
 
+// checkAnswer compares the cluster of an answer with that of the log, once that is known: the servers
+// may be of several clusters, and a connection that is made again can lead to another one.
+func (s *Store) checkAnswer(header *etcdserverpb.ResponseHeader) error {
+	if header == nil {
+		return nil
+	}
+	known, found := s.cluster.Load(), header.ClusterId
+	if known == 0 || found == 0 || known == found { // what clientv3 answers itself has none
+		return nil
+	}
+	err := &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
+		"the log is of the cluster %x, and one of the servers has answered for the cluster %x", known, found)}
+	s.fail(err)
+	return err
+}
+
 // checkLast compares the last change that is recorded with what etcd has there, as long as it has it:
 // an older snapshot that was restored, and written to since, has another one.
 func (s *Store) checkLast(ctx context.Context) error {
@@ -166,6 +184,9 @@ func (s *Store) checkLast(ctx context.Context) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read %q at revision %d: %w", last.key, last.rev, withCause(ctx, err))
+	}
+	if err := s.checkAnswer(resp.Header); err != nil {
+		return err
 	}
 	found := int64(0)
 	for _, kv := range resp.Kvs {
@@ -254,6 +275,9 @@ func (s *Store) take(ctx context.Context, first clientv3.WatchResponse, more cli
 	var events []event
 	var failed error
 	for r, n := first, 1; ; n++ {
+		if err := s.checkAnswer(r.Header); err != nil {
+			return err
+		}
 		if failed = r.Err(); failed != nil {
 			failed = fmt.Errorf("watch etcd: %w", failed)
 			break
@@ -352,6 +376,9 @@ func (s *Store) fetchState(ctx context.Context) (state map[string]*mvccpb.KeyVal
 		resp, err := s.client.Get(pageCtx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(rev))
 		err = withCause(pageCtx, err)
 		cancel()
+		if err == nil {
+			err = s.checkAnswer(resp.Header)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
