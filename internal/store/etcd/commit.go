@@ -28,11 +28,14 @@ func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error
 	}
 	done, err := s.commit(ctx, w)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // nothing was written; it expired just now
-		s.leases.lost(w.lease)
+		s.leases.lost(ctx, w.lease)
 		if w, err = s.prepare(ctx, t); err != nil {
 			return store.Committed{}, err
 		}
 		done, err = s.commit(ctx, w)
+	}
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return store.Committed{}, &store.UnavailableError{Cause: fmt.Errorf("put %q under a lease: %w", w.Key, err)}
 	}
 	if err != nil {
 		return store.Committed{}, err
@@ -197,6 +200,9 @@ func (s *Store) resolve(ctx context.Context, w write, sent int64, failed error) 
 	if w.ExpectedModRevision > 0 {
 		sent = w.ExpectedModRevision
 	}
+	if s.isHole(sent, rev) { // of several changes the last is known
+		return store.Committed{}, unknown
+	}
 	changes, err := s.changesOf(ctx, w.Key, sent, rev)
 	switch {
 	case err != nil:
@@ -221,6 +227,13 @@ func (s *Store) resolve(ctx context.Context, w write, sent int64, failed error) 
 		return store.Committed{}, errors.Join(unknown, withCause(ctx, err))
 	}
 	return store.Committed{}, s.conflict(w, resp.Kvs)
+}
+
+// isHole reports whether some changes between two revisions are not known.
+func (s *Store) isHole(after, upTo int64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.positions.over(after, upTo)) > 0
 }
 
 // changesOf returns the changes of a key after a revision, up to one that was reached.
