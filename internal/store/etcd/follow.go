@@ -30,6 +30,9 @@ const (
 	proveEvery = time.Second
 	// mostResponses is how many responses of a watch are recorded at once.
 	mostResponses = 256
+	// recordPatience is how long the log may take for what a watch has delivered, before the watch is ended and
+	// opened again afterwards: meanwhile clientv3 keeps whatever comes, without a bound.
+	recordPatience = 10 * time.Second
 	// pageKeys is how many keys of the state are read at once.
 	pageKeys = 1000
 )
@@ -206,8 +209,8 @@ func (s *Store) wentBack(rev, reached int64) error {
 // watch follows etcd's watch after what is recorded. It returns what ended it; rpctypes.ErrCompacted
 // if etcd does not have the changes any more.
 func (s *Store) watch(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	defer cancel(nil)
 	watcher := clientv3.NewWatcher(s.client)
 	defer func() { _ = watcher.Close() }() // its stream ends with it
 	at, _ := s.seen()
@@ -223,7 +226,13 @@ func (s *Store) watch(ctx context.Context) error {
 			if !open {
 				return fmt.Errorf("watch etcd: %w", errWatchEnded)
 			}
-			if err := s.take(ctx, first, responses); err != nil {
+			hangs := time.AfterFunc(recordPatience, func() { cancel(errDiskHangs) })
+			err := s.take(ctx, first, responses)
+			hangs.Stop()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
 				return err
 			}
 			proof = time.Now()
@@ -259,6 +268,7 @@ func askProgress(ctx context.Context, watcher clientv3.Watcher) error {
 var (
 	errWatchEnded = errors.New("etcd ended the watch")
 	errSilent     = errors.New("it does not answer")
+	errDiskHangs  = fmt.Errorf("the replica's disk has not taken what etcd has committed within %v", recordPatience)
 )
 
 // isWanted reports whether somebody waits for a revision after rev.
