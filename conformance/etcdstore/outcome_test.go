@@ -7,6 +7,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	oracle "github.com/gapless-io/gapless/conformance/oracle/etcd"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/etcd"
 )
@@ -15,6 +16,7 @@ import (
 type lossy struct {
 	*testing.T
 
+	member *oracle.Member
 	wire   *wire
 	client *clientv3.Client // not over the wire
 	store  *running
@@ -24,7 +26,7 @@ func newLossy(t *testing.T) *lossy {
 	t.Helper()
 	member := startEtcd(t)
 	w := newWire(t, member.URL())
-	return &lossy{T: t, wire: w, client: connect(t, member.URL()), store: run(t, etcd.Options{
+	return &lossy{T: t, member: member, wire: w, client: connect(t, member.URL()), store: run(t, etcd.Options{
 		Cluster: etcd.Cluster{Servers: []string{w.url()}}, Prefix: "/registry", Layout: plain("/registry/"), Memory: true,
 	})}
 }
@@ -101,6 +103,30 @@ func TestALostAnswerOfAnUpdateIsUnknown(t *testing.T) {
 		if !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("a lost answer of %+v gives %v", txn, err)
 		}
+	}
+}
+
+// TestALostAnswerIsUnknownIfChangesAreMissing: what followed the expected version is not known, only
+// what came last.
+func TestALostAnswerIsUnknownIfChangesAreMissing(t *testing.T) {
+	l := newLossy(t)
+	rev := l.put(store.Txn{Key: "pods/a", Value: []byte("1")})
+	_, err := l.during(answers, store.Txn{Key: "pods/a", Value: []byte("2"), ExpectedModRevision: rev}, func() {
+		l.applied("pods/a", rev)
+		ctx := within(t)
+		done, err := l.client.Put(ctx, "/registry/pods/a", string(mark)+"3")
+		if err != nil {
+			t.Fatalf("write to etcd: %v", err)
+		}
+		if err := l.member.Compact(ctx, done.Header.Revision); err != nil {
+			t.Fatalf("compact etcd: %v", err)
+		}
+	})
+	if !errors.Is(err, store.ErrOutcomeUnknown) {
+		t.Errorf("a lost answer of an update that was applied and overwritten gives %v", err)
+	}
+	if len(l.store.Stats().Holes) == 0 {
+		t.Error("no change is missing")
 	}
 }
 

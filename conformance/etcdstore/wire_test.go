@@ -12,14 +12,14 @@ import (
 // nothing comes.
 type wire struct {
 	listener net.Listener
-	target   string
 	wg       sync.WaitGroup
 
 	// mu guards what follows.
-	mu    sync.Mutex
-	held  map[direction]chan struct{} // closed when it is let go; nil: nothing is held
-	full  map[direction]bool          // something has come that is held
-	conns map[net.Conn]bool
+	mu     sync.Mutex
+	target string
+	held   map[direction]chan struct{} // closed when it is let go; nil: nothing is held
+	full   map[direction]bool          // something has come that is held
+	conns  map[net.Conn]bool
 }
 
 type direction int
@@ -31,19 +31,15 @@ const (
 
 func newWire(t *testing.T, memberURL string) *wire {
 	t.Helper()
-	u, err := url.Parse(memberURL)
-	if err != nil {
-		t.Fatalf("parse the URL of etcd: %v", err)
-	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
 	w := &wire{
-		listener: listener, target: u.Host,
-		held: map[direction]chan struct{}{}, full: map[direction]bool{}, conns: map[net.Conn]bool{},
+		listener: listener, held: map[direction]chan struct{}{}, full: map[direction]bool{}, conns: map[net.Conn]bool{},
 	}
+	w.lead(t, memberURL)
 	ctx := context.WithoutCancel(t.Context())
 	w.wg.Go(func() { // ends when the listener is closed
 		for {
@@ -65,9 +61,24 @@ func newWire(t *testing.T, memberURL string) *wire {
 
 func (w *wire) url() string { return "http://" + w.listener.Addr().String() }
 
+// lead has new connections lead to an etcd.
+func (w *wire) lead(t *testing.T, memberURL string) {
+	t.Helper()
+	u, err := url.Parse(memberURL)
+	if err != nil {
+		t.Fatalf("parse the URL of etcd: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.target = u.Host
+}
+
 func (w *wire) pass(ctx context.Context, client net.Conn) {
 	var d net.Dialer
-	server, err := d.DialContext(ctx, "tcp", w.target)
+	w.mu.Lock()
+	target := w.target
+	w.mu.Unlock()
+	server, err := d.DialContext(ctx, "tcp", target)
 	if err != nil {
 		_ = client.Close()
 		return

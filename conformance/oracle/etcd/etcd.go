@@ -27,6 +27,8 @@ type Options struct {
 	MaxRequestBytes uint
 	// QuotaBytes is how much it stores before it refuses writes; 0: etcd's default.
 	QuotaBytes int64
+	// Token makes it a cluster of its own: those with the same one have the same id; "": etcd's default.
+	Token string
 }
 
 // Member is a running member of its own, and a client of it.
@@ -47,6 +49,9 @@ func Start(ctx context.Context, options Options) (*Member, error) {
 		cfg.MaxRequestBytes = options.MaxRequestBytes
 	}
 	cfg.QuotaBackendBytes = options.QuotaBytes
+	if options.Token != "" {
+		cfg.InitialClusterToken = options.Token
+	}
 	anyPort := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{anyPort}, []url.URL{anyPort}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{anyPort}, []url.URL{anyPort}

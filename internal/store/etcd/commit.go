@@ -28,11 +28,14 @@ func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error
 	}
 	done, err := s.commit(ctx, w)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) { // nothing was written; it expired just now
-		s.leases.lost(w.lease)
+		s.leases.lost(ctx, w.lease)
 		if w, err = s.prepare(ctx, t); err != nil {
 			return store.Committed{}, err
 		}
 		done, err = s.commit(ctx, w)
+	}
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return store.Committed{}, &store.UnavailableError{Cause: fmt.Errorf("put %q under a lease: %w", w.Key, err)}
 	}
 	if err != nil {
 		return store.Committed{}, err
@@ -114,15 +117,22 @@ func (s *Store) commit(ctx context.Context, w write) (store.Committed, error) {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return store.Committed{}, err
 	default:
-		if refused := refusal(err, len(w.value)); refused != nil {
-			if _, passes := errors.AsType[*store.UnavailableError](refused); passes {
-				s.health.wrote(refused)
-			}
-			return store.Committed{}, refused
+		refused := refusal(err, len(w.value))
+		if refused == nil {
+			return s.resolve(ctx, w, before.rev, fmt.Errorf("write %q to etcd: %w: %w", w.Key, store.ErrOutcomeUnknown, err))
 		}
-		return s.resolve(ctx, w, err)
+		if _, passes := errors.AsType[*store.UnavailableError](refused); passes {
+			s.health.wrote(refused)
+		}
+		if errors.Is(err, rpctypes.ErrNoSpace) { // etcd says so of what it has applied, too
+			return s.resolve(ctx, w, before.rev, refused)
+		}
+		return store.Committed{}, refused
 	}
 	s.health.wrote(nil)
+	if err := s.checkAnswer(resp.Header); err != nil {
+		return store.Committed{}, err
+	}
 	if resp.Header.Revision < before.rev || resp.Succeeded && resp.Header.Revision == before.rev {
 		err := s.wentBack(resp.Header.Revision, before.rev)
 		s.fail(err)
@@ -167,65 +177,73 @@ const resolveFor = 5 * time.Second
 
 var errUnresolved = errors.New("etcd has not said what came of the write")
 
-// resolve finds out what came of a write that etcd did not answer. It is certain in two cases: the
-// change that followed the expected version is another one, so that this write can never take effect;
-// or it created an object, with the bytes that were sent, which have an identity of their own. Otherwise
-// somebody else may have written the same bytes, or the request may still be under way.
-func (s *Store) resolve(ctx context.Context, w write, cause error) (store.Committed, error) {
-	unknown := fmt.Errorf("write %q to etcd: %w: %w", w.Key, store.ErrOutcomeUnknown, cause)
-	s.health.wrote(unknown)
+// resolve finds out what came of a write that was sent at a revision, and for which etcd has no
+// certain answer: none, or that its space is used up, which it says without the write and after it
+// (etcd server/etcdserver/apply/quota.go). Nothing of it is seen: then failed holds, which is the error
+// without an answer. It is certain in two cases: the change that followed the expected version is
+// another one, so that this write can never take effect; or it created an object, with the bytes that
+// were sent, which have an identity of their own. Otherwise somebody else may have written the same
+// bytes, or the request may still be under way.
+func (s *Store) resolve(ctx context.Context, w write, sent int64, failed error) (store.Committed, error) {
+	unknown := failed
+	if errors.Is(failed, store.ErrOutcomeUnknown) {
+		s.health.wrote(unknown)
+	} else {
+		unknown = fmt.Errorf("write %q to etcd: %w: %w", w.Key, store.ErrOutcomeUnknown, failed)
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveFor, errUnresolved)
 	defer cancel()
 	rev, err := s.Progress(ctx)
 	if err != nil {
 		return store.Committed{}, errors.Join(unknown, err)
 	}
-	next, err := s.next(ctx, w, rev)
-	if err != nil {
-		return store.Committed{}, errors.Join(unknown, err)
+	if w.ExpectedModRevision > 0 {
+		sent = w.ExpectedModRevision
 	}
+	if s.isHole(sent, rev) { // of several changes the last is known
+		return store.Committed{}, unknown
+	}
+	changes, err := s.changesOf(ctx, w.Key, sent, rev)
 	switch {
-	case next == nil:
-		return store.Committed{}, unknown
-	case !w.Delete && !next.deleted && bytes.Equal(next.value, w.value):
-		if w.ExpectedModRevision == 0 {
-			return store.Committed{Revision: next.mod}, nil
+	case err != nil:
+		return store.Committed{}, errors.Join(unknown, err)
+	case len(changes) == 0:
+		return store.Committed{}, failed
+	case w.ExpectedModRevision == 0: // it may be deleted by now, and a write take effect later
+		for _, c := range changes {
+			if !w.Delete && !c.deleted && c.mod == c.create && bytes.Equal(c.value, w.value) {
+				return store.Committed{Revision: c.mod}, nil
+			}
 		}
+		return store.Committed{}, failed
+	case changes[0].deleted == w.Delete && bytes.Equal(changes[0].value, w.value):
 		return store.Committed{}, unknown
-	case w.Delete && next.deleted:
-		return store.Committed{}, unknown
-	case w.ExpectedModRevision == 0:
-		return store.Committed{}, unknown // it may be deleted, and the write take effect later
 	}
 	resp, err := s.client.Get(ctx, w.key)
+	if err == nil {
+		err = s.checkAnswer(resp.Header)
+	}
 	if err != nil {
 		return store.Committed{}, errors.Join(unknown, withCause(ctx, err))
 	}
 	return store.Committed{}, s.conflict(w, resp.Kvs)
 }
 
-// next returns the first change of the key after the expected version, up to a revision; nil if there
-// is none, or if it is not known.
-func (s *Store) next(ctx context.Context, w write, upTo int64) (*event, error) {
+// isHole reports whether some changes between two revisions are not known.
+func (s *Store) isHole(after, upTo int64) bool {
 	s.mu.RLock()
-	from := store.From{Key: w.Key, After: s.positions.at(w.ExpectedModRevision), UpTo: s.positions.at(upTo), Limit: 1}
+	defer s.mu.RUnlock()
+	return len(s.positions.over(after, upTo)) > 0
+}
+
+// changesOf returns the changes of a key after a revision, up to one that was reached.
+func (s *Store) changesOf(ctx context.Context, key string, after, upTo int64) ([]event, error) {
+	s.mu.RLock()
+	from := store.From{Key: key, After: s.positions.at(after), UpTo: s.positions.at(upTo)}
 	s.mu.RUnlock()
-	if w.ExpectedModRevision == 0 { // the last creation
-		page, err := s.log.Read(ctx, store.Query{Start: w.Key, AtRevision: from.UpTo})
-		if err != nil || len(page.Records) == 0 {
-			return nil, err
-		}
-		o, err := decodeObject(page.Records[0].Value)
-		if err != nil || o.mod != o.create {
-			return nil, err
-		}
-		return &event{key: w.Key, mod: o.mod, create: o.create, value: o.value}, nil
-	}
-	var next *event
+	from.Want = func(c store.Change) (value, previous bool) { return !c.Deleted, false }
+	var changes []event
 	err := s.each(ctx, from, func(c store.Change) error {
-		if next != nil {
-			return nil
-		}
 		e := event{key: c.Key, deleted: c.Deleted, mod: s.revision(c.Revision)}
 		if !c.Deleted {
 			o, err := decodeObject(c.Value)
@@ -234,8 +252,8 @@ func (s *Store) next(ctx context.Context, w write, upTo int64) (*event, error) {
 			}
 			e.mod, e.create, e.value = o.mod, o.create, o.value
 		}
-		next = &e
+		changes = append(changes, e)
 		return nil
 	})
-	return next, err
+	return changes, err
 }

@@ -3,9 +3,12 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 )
@@ -95,6 +98,10 @@ func (k *feed) Next(ctx context.Context) (store.Batch, error) {
 			if b.Through > k.through {
 				return k.deliver(ctx, b, compacted)
 			}
+			if len(b.Changes) > 0 {
+				return store.Batch{}, fmt.Errorf("%d changes up to revision %d, of which it had delivered all: %w",
+					len(b.Changes), k.through, errRecord)
+			}
 			continue
 		}
 		if k.from.Hold && compacted > k.compacted {
@@ -155,23 +162,33 @@ func (k *feed) advance(ctx context.Context, at moment) (store.Batch, error) {
 			return store.Batch{}, err
 		}
 	}
-	var b store.Batch
+	b, pos, err := k.gather(ctx)
+	if err != nil {
+		k.stretch = nil // what it has given is read again: the caller may go on
+		return store.Batch{}, err
+	}
+	k.pos = pos
+	return b, nil
+}
+
+// gather reads from the stretch until it has whole revisions, and returns the position where they end.
+func (k *feed) gather(ctx context.Context) (b store.Batch, pos int64, err error) {
 	for more := true; more; {
 		read, err := k.stretch.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			k.stretch, k.pos, b.Through = nil, k.end.pos, max(b.Through, k.end.rev)
-			return b, nil
+			k.stretch, b.Through = nil, max(b.Through, k.end.rev)
+			return b, k.end.pos, nil
 		}
 		if err != nil {
-			return store.Batch{}, k.store.expired(err, k.through)
+			return b, 0, k.store.expired(err, k.through)
 		}
-		if err := k.append(&b, read.Changes); err != nil {
-			return store.Batch{}, err
+		if err := k.append(ctx, &b, read.Changes); err != nil {
+			return b, 0, err
 		}
-		k.pos = read.Through
-		b.Through, more = k.store.throughOf(k.pos, k.end, b.Changes)
+		pos = read.Through
+		b.Through, more = k.store.throughOf(pos, k.end, b.Changes)
 	}
-	return b, nil
+	return b, pos, nil
 }
 
 // begin opens the stretch of the log up to what readers see.
@@ -197,7 +214,7 @@ func (k *feed) begin(ctx context.Context, at moment) error {
 }
 
 // append adds changes of the log to a batch.
-func (k *feed) append(b *store.Batch, changes []store.Change) error {
+func (k *feed) append(ctx context.Context, b *store.Batch, changes []store.Change) error {
 	for _, c := range changes {
 		k.store.revisions(&c)
 		if c.Revision <= k.from.After { // of a stream that began in the future
@@ -205,19 +222,44 @@ func (k *feed) append(b *store.Batch, changes []store.Change) error {
 		}
 		if c.Value != nil {
 			r := store.Record{Key: c.Key, Value: c.Value}
-			if err := k.store.reveal(&r); err != nil {
+			if err := k.reveal(ctx, &r); err != nil {
 				return err
 			}
 			c.Value = r.Value
 		}
 		if c.Previous != nil && c.Previous.Value != nil {
-			if err := k.store.reveal(c.Previous); err != nil {
+			if err := k.reveal(ctx, c.Previous); err != nil {
 				return err
 			}
 		}
 		b.Changes = append(b.Changes, c)
 	}
 	return nil
+}
+
+// revealAgain is how often it is tried to decode a value that cannot be decrypted for now.
+const revealAgain = time.Second
+
+// reveal is that of the store. With From.Hold it waits while a key management service does not answer:
+// such a reader cannot begin again.
+func (k *feed) reveal(ctx context.Context, r *store.Record) error {
+	for {
+		err := k.store.reveal(r)
+		e, is := errors.AsType[*store.UnreadableError](err)
+		if !k.from.Hold || !is || !e.Temporary {
+			return err
+		}
+		k.store.logger.WarnContext(ctx, "changes wait for a key management service", slog.Any("error", err))
+		select {
+		case <-time.After(revealAgain):
+		case <-k.done:
+			return store.ErrClosed
+		case <-k.store.closing:
+			return store.ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // revisions gives a change of the log etcd's revisions, in place; not its values.

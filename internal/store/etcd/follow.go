@@ -10,6 +10,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -29,6 +30,9 @@ const (
 	proveEvery = time.Second
 	// mostResponses is how many responses of a watch are recorded at once.
 	mostResponses = 256
+	// recordPatience is how long the log may take for what a watch has delivered, before the watch is ended and
+	// opened again afterwards: meanwhile clientv3 keeps whatever comes, without a bound.
+	recordPatience = 10 * time.Second
 	// pageKeys is how many keys of the state are read at once.
 	pageKeys = 1000
 )
@@ -102,12 +106,18 @@ func (s *Store) contact(ctx context.Context) error {
 	if err := s.checkCluster(ctx, resp.Header.ClusterId); err != nil {
 		return err
 	}
+	s.cluster.Store(resp.Header.ClusterId)
 	at, _ := s.seen()
 	if resp.Header.Revision < at.rev {
 		return s.wentBack(resp.Header.Revision, at.rev)
 	}
-	s.health.proved()
-	return s.checkLast(ctx)
+	if err := s.checkLast(ctx); err != nil {
+		return err
+	}
+	s.health.reaches(resp.Header.Revision)
+	s.want(resp.Header.Revision)
+	s.prove()
+	return nil
 }
 
 var errContact = errors.New("etcd does not answer")
@@ -139,6 +149,22 @@ func (s *Store) checkCluster(ctx context.Context, id uint64) error {
 	return nil
 }
 
+// checkAnswer compares the cluster of an answer with that of the log, once that is known: the servers
+// may be of several clusters, and a connection that is made again can lead to another one.
+func (s *Store) checkAnswer(header *etcdserverpb.ResponseHeader) error {
+	if header == nil {
+		return nil
+	}
+	known, found := s.cluster.Load(), header.ClusterId
+	if known == 0 || found == 0 || known == found { // what clientv3 answers itself has none
+		return nil
+	}
+	err := &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
+		"the log is of the cluster %x, and one of the servers has answered for the cluster %x", known, found)}
+	s.fail(err)
+	return err
+}
+
 // checkLast compares the last change that is recorded with what etcd has there, as long as it has it:
 // an older snapshot that was restored, and written to since, has another one.
 func (s *Store) checkLast(ctx context.Context) error {
@@ -162,6 +188,9 @@ func (s *Store) checkLast(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("read %q at revision %d: %w", last.key, last.rev, withCause(ctx, err))
 	}
+	if err := s.checkAnswer(resp.Header); err != nil {
+		return err
+	}
 	found := int64(0)
 	for _, kv := range resp.Kvs {
 		found = kv.ModRevision
@@ -180,8 +209,8 @@ func (s *Store) wentBack(rev, reached int64) error {
 // watch follows etcd's watch after what is recorded. It returns what ended it; rpctypes.ErrCompacted
 // if etcd does not have the changes any more.
 func (s *Store) watch(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+	defer cancel(nil)
 	watcher := clientv3.NewWatcher(s.client)
 	defer func() { _ = watcher.Close() }() // its stream ends with it
 	at, _ := s.seen()
@@ -197,11 +226,17 @@ func (s *Store) watch(ctx context.Context) error {
 			if !open {
 				return fmt.Errorf("watch etcd: %w", errWatchEnded)
 			}
-			if err := s.take(ctx, first, responses); err != nil {
+			hangs := time.AfterFunc(recordPatience, func() { cancel(errDiskHangs) })
+			err := s.take(ctx, first, responses)
+			hangs.Stop()
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil {
 				return err
 			}
 			proof = time.Now()
-			s.health.proved()
+			s.prove()
 			continue
 		case <-wanted:
 		case <-ask.C:
@@ -233,6 +268,7 @@ func askProgress(ctx context.Context, watcher clientv3.Watcher) error {
 var (
 	errWatchEnded = errors.New("etcd ended the watch")
 	errSilent     = errors.New("it does not answer")
+	errDiskHangs  = fmt.Errorf("the replica's disk has not taken what etcd has committed within %v", recordPatience)
 )
 
 // isWanted reports whether somebody waits for a revision after rev.
@@ -249,6 +285,9 @@ func (s *Store) take(ctx context.Context, first clientv3.WatchResponse, more cli
 	var events []event
 	var failed error
 	for r, n := first, 1; ; n++ {
+		if err := s.checkAnswer(r.Header); err != nil {
+			return err
+		}
 		if failed = r.Err(); failed != nil {
 			failed = fmt.Errorf("watch etcd: %w", failed)
 			break
@@ -347,10 +386,12 @@ func (s *Store) fetchState(ctx context.Context) (state map[string]*mvccpb.KeyVal
 		resp, err := s.client.Get(pageCtx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(rev))
 		err = withCause(pageCtx, err)
 		cancel()
+		if err == nil {
+			err = s.checkAnswer(resp.Header)
+		}
 		if err != nil {
 			return nil, 0, err
 		}
-		s.health.proved()
 		if rev == 0 {
 			rev = resp.Header.Revision
 		}

@@ -21,8 +21,9 @@ const (
 // health is what the replica knows of its connection to etcd.
 type health struct {
 	mu      sync.Mutex
-	proof   time.Time // when the watch, or a read, was answered last
-	failure error     // of the last session; nil while one lasts
+	proof   time.Time // when the watch was answered last, while the replica had caught up
+	failure error     // of the last session; nil while one lasts that has caught up
+	target  int64     // etcd's revision when the session began
 	refused error     // of the last write
 	since   time.Time // when it was refused
 }
@@ -35,10 +36,28 @@ func (h *health) begin() {
 
 var errNotYet = errors.New("the replica has not reached etcd yet")
 
-func (h *health) proved() {
+// reaches notes where a session begins.
+func (h *health) reaches(target int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.proof, h.failure = time.Now(), nil
+	h.target, h.failure = target, errCatchingUp
+}
+
+var errCatchingUp = errors.New("etcd answers, but what was written while the replica was away is not recorded yet")
+
+// proved notes that etcd has answered a replica that has come up to a revision.
+func (h *health) proved(rev int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if rev >= h.target {
+		h.proof, h.failure = time.Now(), nil
+	}
+}
+
+// prove notes that etcd has answered.
+func (s *Store) prove() {
+	at, _ := s.seen()
+	s.health.proved(at.rev)
 }
 
 func (h *health) failed(err error) {

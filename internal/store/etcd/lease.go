@@ -3,6 +3,8 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,17 +75,19 @@ func (l *leases) take(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 }
 
 // lost forgets a lease that etcd does not have.
-func (l *leases) lost(id clientv3.LeaseID) {
+func (l *leases) lost(ctx context.Context, id clientv3.LeaseID) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for ttl, last := range l.last {
+	all := slices.Collect(maps.Values(l.last))
+	l.mu.Unlock()
+	for _, last := range all {
 		select {
 		case last.turn <- struct{}{}:
-			if last.id == id {
-				delete(l.last, ttl)
-			}
-			<-last.turn
-		default: // it is being replaced, or used again in vain
+		case <-ctx.Done():
+			return
 		}
+		if last.id == id {
+			last.expires = time.Time{} // the next one takes another
+		}
+		<-last.turn
 	}
 }

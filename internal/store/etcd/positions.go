@@ -121,10 +121,17 @@ func (p *positions) before(pos int64) int64 {
 	return p.revision(pos)
 }
 
-// splits reports whether the next position has the same revision.
+// splits reports whether the next position with a revision has the same one. It can be in another run:
+// between the attempts to record a replacement is a mark without a revision.
 func (p *positions) splits(pos int64) bool {
 	i := p.runOf(pos)
-	return i >= 0 && p.runs[i].flat && pos < p.runs[i].last()
+	switch {
+	case i < 0:
+		return false
+	case pos < p.runs[i].last():
+		return p.runs[i].flat
+	}
+	return i+1 < len(p.runs) && p.runs[i+1].rev == p.runs[i].revision(pos)
 }
 
 // shared reports whether a deletion has its revision together with other changes, or could have it.

@@ -85,6 +85,9 @@ func (s *Store) readRevision(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, &store.UnavailableError{Reading: true, Cause: fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))}
 	}
+	if err := s.checkAnswer(resp.Header); err != nil {
+		return 0, err
+	}
 	if resp.Header.Revision < at.rev {
 		err := s.wentBack(resp.Header.Revision, at.rev)
 		s.fail(err)

@@ -60,7 +60,7 @@ func (s *Store) position(rev int64, reader store.From) (int64, error) {
 	return min(s.positions.at(rev), s.visible.pos), nil
 }
 
-// reveal turns a record of the log into one of the store.
+// reveal turns a record of the log into one of the store. With an error, the record is as before.
 func (s *Store) reveal(r *store.Record) error {
 	if r.Value == nil { // it was not wanted
 		s.mu.RLock()
@@ -72,13 +72,14 @@ func (s *Store) reveal(r *store.Record) error {
 	if err != nil {
 		return fmt.Errorf("%q at position %d: %w", r.Key, r.ModRevision, err)
 	}
-	r.ModRevision, r.CreateRevision = o.mod, o.create
-	if r.Value, err = s.opts.Layout.Decode(r.Key, o.value); err != nil {
+	value, err := s.opts.Layout.Decode(r.Key, o.value)
+	if err != nil {
 		return fmt.Errorf("decode %q of revision %d: %w", r.Key, o.mod, err)
 	}
-	if r.Value == nil {
-		r.Value = []byte{}
+	if value == nil {
+		value = []byte{}
 	}
+	r.ModRevision, r.CreateRevision, r.Value = o.mod, o.create, value
 	return nil
 }
 

@@ -46,7 +46,8 @@ type Store struct {
 	wanted    int64         // the revision that somebody waits for
 	moved     chan struct{} // closed and replaced when visible or compacted moves
 
-	health health
+	health  health
+	cluster atomic.Uint64 // the id of the cluster whose history the log has; 0: not known yet
 
 	failing  chan error // holds one: a call has found out that etcd's history went back
 	started  atomic.Bool

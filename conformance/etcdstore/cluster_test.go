@@ -1,0 +1,56 @@
+package etcdstore_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	oracle "github.com/gapless-io/gapless/conformance/oracle/etcd"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/etcd"
+)
+
+// anotherCluster runs an etcd whose cluster has an id of its own.
+func anotherCluster(t *testing.T) *oracle.Member {
+	t.Helper()
+	member, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, Token: "another"})
+	if err != nil {
+		t.Fatalf("start another etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := member.Stop(); err != nil {
+			t.Errorf("stop the other etcd: %v", err)
+		}
+	})
+	return member
+}
+
+// TestAConnectionThatLeadsToAnotherClusterIsNoticed: also in the middle of a watch, which clientv3
+// continues at any server.
+func TestAConnectionThatLeadsToAnotherClusterIsNoticed(t *testing.T) {
+	l := newLossy(t)
+	l.put(store.Txn{Key: "pods/a", Value: []byte("1")})
+	ctx := within(t)
+	l.connected(ctx, true)
+	other := anotherCluster(t)
+	client := connect(t, other.URL())
+	for i := range 20 {
+		if _, err := client.Put(ctx, fmt.Sprint("/registry/pods/other", i), string(mark)+"1"); err != nil {
+			t.Fatalf("write to the other etcd: %v", err)
+		}
+	}
+	l.wire.lead(t, other.URL())
+	l.wire.cut()
+	select {
+	case err := <-l.store.ended:
+		if _, is := errors.AsType[*etcd.HistoryError](err); !is {
+			t.Errorf("a store that was led to another cluster ends with %v", err)
+		}
+	case <-ctx.Done():
+		t.Error("a store that was led to another cluster goes on")
+	}
+	page, err := l.store.Read(ctx, store.Query{Start: "pods/", End: "pods0"})
+	if err != nil || len(page.Records) != 1 {
+		t.Errorf("%d objects are read, with those of another cluster: %v", len(page.Records), err)
+	}
+}
