@@ -104,7 +104,7 @@ func (s *Server) timeToLive(key string) time.Duration {
 func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 	b := &backend{
 		store: r.patient, log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge,
-		run: []func(context.Context) error{r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, r.lead, r.health.run},
+		run: []func(context.Context) error{r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, s.leadWhenReady(r), r.health.run},
 		checks: append(r.health.checks(lasting, s.cfg.Etcd),
 			apiserver.Check{Name: "storage-durable", Check: r.store.Durable},
 			apiserver.Check{Name: "storage-writes", Check: r.store.Writable, ReadyOnly: true}),
@@ -143,8 +143,18 @@ func (r *replica) close() error {
 	return errors.Join(errs...)
 }
 
-// lead takes part in the election of the replica that runs the controllers.
-func (r *replica) lead(ctx context.Context) error { return r.members.Lead(ctx, r.turn.Hold) }
+// leadWhenReady returns what takes part in the election of the replica that runs the controllers, from when
+// this one can run them.
+func (s *Server) leadWhenReady(r *replica) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-s.ready:
+			return r.members.Lead(ctx, r.turn.Hold)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
 
 // stale implements registry.Config.Stale: it looks at the value in etcd, as kube-apiserver does
 // before it leaves out a write (apiserver storage/etcd3 store.go GuaranteedUpdate).

@@ -19,13 +19,16 @@ import (
 type patientStore struct {
 	*etcd.Store
 
+	read     func(ctx context.Context) (int64, error) // Progress of the store
 	patience time.Duration
 	silent   atomic.Bool   // etcd did not answer the last read in time
 	wake     chan struct{} // holds one token: ask etcd
 }
 
 func newPatientStore(of *etcd.Store, patience time.Duration) *patientStore {
-	return &patientStore{Store: of, patience: patience, wake: make(chan struct{}, 1)}
+	return &patientStore{
+		Store: of, read: of.Progress, patience: patience, wake: make(chan struct{}, 1),
+	}
 }
 
 // askAgain is how often etcd is asked while it does not answer.
@@ -37,30 +40,28 @@ var errSilent = errors.New(
 // run asks etcd whether it answers, while it does not, until ctx ends.
 func (s *patientStore) run(ctx context.Context) error {
 	for {
-		var again <-chan time.Time
-		if s.silent.Load() {
-			again = time.After(askAgain)
-		}
 		select {
 		case <-s.wake:
-		case <-again:
 		case <-ctx.Done():
 			return nil
 		}
-		_ = s.ask(ctx) // it is noted
+		for s.ask(ctx); s.silent.Load(); s.ask(ctx) {
+			select {
+			case <-time.After(askAgain): // etcd may have refused at once, and those who are refused here wake too
+			case <-ctx.Done():
+				return nil
+			}
+		}
 	}
 }
 
 // ask reads etcd's revision, and notes whether it answers in time.
-func (s *patientStore) ask(ctx context.Context) error {
-	_, err := s.progress(ctx)
-	return err
-}
+func (s *patientStore) ask(ctx context.Context) { _, _ = s.progress(ctx) }
 
 func (s *patientStore) progress(ctx context.Context) (int64, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, s.patience, errSilent)
 	defer cancel()
-	rev, err := s.Store.Progress(limited)
+	rev, err := s.read(limited)
 	if err == nil {
 		s.silent.Store(false)
 		return rev, nil

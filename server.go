@@ -59,7 +59,8 @@ type Server struct {
 	registry    *registry.Registry
 	live        *kinds.Live
 	api         *apiserver.Server
-	faulty      *fault.Handler // the rules in front of api; nil without faults
+	door        *door          // in front of api
+	faulty      *fault.Handler // the rules in front of the door; nil without faults
 	authorizer  auth.Authorizer
 	cluster     *cluster        // the registry, for those that are made before it
 	policies    *policy.Plugin  // of admission
@@ -196,29 +197,12 @@ func (s *Server) serve(ctx context.Context) error {
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.withFaults(web), s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
-		if err := s.registry.WaitReady(running); err != nil {
-			return nil // Run of the registry returns the same error
-		}
-		if objects != nil {
-			objects.Make(running)
-		}
-		starting, end := context.WithCancel(running)
-		defer end()
-		context.AfterFunc(ctx, end)
-		err := s.seed(starting, live)
-		if running.Err() != nil || ctx.Err() != nil {
-			return nil // the server was stopped meanwhile
-		}
-		if err != nil {
-			return err
-		}
-		close(s.ready)
-		s.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", s.url()))
 		if err := web.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
 	})
+	g.Go(func() error { return s.start(ctx, running, objects, live) })
 	// The drain stops everything in order when ctx ends or a part fails.
 	g.Go(func() error {
 		select {
@@ -273,7 +257,8 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 		Discovery: p.discovery,
 		Reader:    s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
-		Checks: slices.Concat([]apiserver.Check{{Name: "etcd", Check: s.registry.Ready}}, // the names that probes use
+		// The names are those that probes use.
+		Checks: slices.Concat([]apiserver.Check{{Name: "etcd", Check: s.registry.Ready, Live: s.registry.Alive}},
 			s.backend.checks, []apiserver.Check{{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true}}),
 		Authorizer: s.authorizer,
 		Collectors: p.collectors,
@@ -298,11 +283,11 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 
 // webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	var handler http.Handler = api
+	s.door = &door{api: api}
 	if s.backend.wrap != nil {
-		handler = s.backend.wrap(api)
+		s.door.api = s.backend.wrap(api)
 	}
-	web := serve.WebServer(handler, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
+	web := serve.WebServer(s.door, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
 	if seam.Of(&s.cfg).StopAtOnce {
 		web.ConnState = s.busy.Note
 	}

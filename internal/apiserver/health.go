@@ -80,9 +80,14 @@ func (s *Server) isKnown(r *http.Request, rt route.Route) bool {
 func (s *Server) checks(endpoint string) []Check {
 	checks := []Check{{Name: "ping", Check: func() error { return nil }}}
 	for _, c := range s.cfg.Checks {
-		if !c.ReadyOnly || endpoint == "readyz" {
-			checks = append(checks, c)
+		switch {
+		case endpoint == "readyz":
+		case c.ReadyOnly:
+			continue
+		case c.Live != nil:
+			c.Check = c.Live
 		}
+		checks = append(checks, c)
 	}
 	if endpoint == "readyz" {
 		checks = append(checks, Check{Name: "shutdown", Check: s.feeds.Draining().Err})

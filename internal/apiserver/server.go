@@ -65,6 +65,8 @@ type Check struct {
 	Check func() error
 	// ReadyOnly leaves the check out of /livez and /healthz.
 	ReadyOnly bool
+	// Live, if not nil, is what /livez and /healthz check instead: it fails if a restart may help.
+	Live func() error
 }
 
 // Config configures a Server. Reader, Writer and Live are required.

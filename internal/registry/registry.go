@@ -198,7 +198,7 @@ func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
 		}
 		end(err)
 	})
-	if err := r.controller.CreateNamespaces(ctx); err != nil {
+	if err := r.createNamespaces(ctx); err != nil {
 		end(fmt.Errorf("create the first namespaces: %w", err))
 	} else {
 		r.report(nil)
@@ -213,6 +213,26 @@ func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
 	}
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+// startRetry is the time between two attempts of a start to write while the store refuses writes for the moment.
+const startRetry = time.Second
+
+// createNamespaces creates the namespaces that always exist. It waits while the store refuses writes for the
+// moment, or does not say what has become of one.
+func (r *Registry) createNamespaces(ctx context.Context) error {
+	for {
+		err := r.controller.CreateNamespaces(ctx)
+		if _, refused := errors.AsType[*store.UnavailableError](err); !refused && !errors.Is(err, store.ErrOutcomeUnknown) {
+			return err
+		}
+		r.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits until the store takes writes", slog.Any("err", err))
+		select {
+		case <-time.After(startRetry):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // report sets what Ready says.
@@ -232,6 +252,15 @@ func (r *Registry) Ready() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.problem
+}
+
+// Alive is Ready, but for a registry that has not loaded its store yet, which is nil: that may take long, and
+// beginning again does not make it shorter.
+func (r *Registry) Alive() error {
+	if err := r.Ready(); !errors.Is(err, errLoading) {
+		return err
+	}
+	return nil
 }
 
 // WaitReady blocks until Run serves, or has ended before it could: then it returns

@@ -49,19 +49,26 @@ type Follower interface {
 // faster than it is read.
 const loadAttempts = 10
 
-// loadRetry is the time between two attempts while a key management service does not answer.
-const loadRetry = time.Second
+const (
+	// loadRetry is the time between two attempts while something that the start needs does not answer.
+	loadRetry = time.Second
+	// sayEvery is at how many of these attempts it is logged that the start waits.
+	sayEvery = 10
+)
 
 // Load reads everything at one revision, and returns the publisher of later changes, which
 // the caller closes. Load is called once. Calls of WaitPublished end with ctx. It waits while
-// a value cannot be decrypted because a key management service does not answer.
+// the store cannot be read yet, or a value cannot be decrypted because a key management service does not
+// answer.
 func (s *Set) Load(ctx context.Context) (*Publisher, error) {
 	s.publishing.Store(&ctx)
-	for attempt := 1; ; attempt++ {
+	for attempt, waited := 1, 0; ; {
 		p, err := s.loadOnce(ctx)
-		if e, is := errors.AsType[*store.UnreadableError](err); is && e.Temporary {
-			attempt--
-			s.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits for a key management service", slog.Any("error", err))
+		if missing := missing(err); missing != "" {
+			if waited%sayEvery == 0 {
+				s.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits for "+missing, slog.Any("error", err))
+			}
+			waited++
 			select {
 			case <-time.After(loadRetry):
 				continue
@@ -72,7 +79,19 @@ func (s *Set) Load(ctx context.Context) (*Publisher, error) {
 		if _, compacted := errors.AsType[*store.CompactedError](err); !compacted || attempt == loadAttempts {
 			return p, err
 		}
+		attempt++
 	}
+}
+
+// missing returns what an attempt to load lacks for the moment; "" if waiting does not help.
+func missing(err error) string {
+	if e, is := errors.AsType[*store.UnreadableError](err); is && e.Temporary {
+		return "a key management service"
+	}
+	if e, is := errors.AsType[*store.UnavailableError](err); is && e.Reading {
+		return "the store"
+	}
+	return ""
 }
 
 func (s *Set) loadOnce(ctx context.Context) (*Publisher, error) {

@@ -15,28 +15,37 @@ type part struct {
 	resource *Resource
 	q        watchcache.Range
 	fields   *[]wire.FieldPath
-	previous bool                // objects before the changes are required
-	known    []*watchcache.Entry // of each change that the store has chosen; nil: not known
-	found    []found             // of each change that is not known
-	entries  []*watchcache.Entry
-	decoded  []*watchcache.Entry // those of entries that were not known
+	previous bool // objects before the changes are required
+	// answers are about the changes that the store has asked about: the last one of each, since it asks again about
+	// those that it leaves to a later batch.
+	answers map[written]answer
+	entries []*watchcache.Entry
+	decoded []*watchcache.Entry // those of entries that were not known
 }
 
-// found is what is known of a change of which something must be read.
-type found struct{ object, previous *wire.Object }
+// answer is what the store was told about a change: that its entry is known or, of one of which something must be
+// read, what is known of it.
+type answer struct {
+	entry            *watchcache.Entry
+	object, previous *wire.Object
+}
 
 func (r *Resource) part(q watchcache.Range) *part {
-	return &part{resource: r, q: q, fields: r.fields.Load(), previous: q.Selection != nil && q.Selection.NeedsPrevious()}
+	return &part{
+		resource: r, q: q, fields: r.fields.Load(), previous: q.Selection != nil && q.Selection.NeedsPrevious(),
+		answers: map[written]answer{},
+	}
 }
 
 // isKnown reports whether another reader has decoded a change, with the object before if
 // it is required, and the bytes of the object (store.From.Known).
 func (p *part) isKnown(key string, revision int64) (bytes int, known bool) {
-	e := p.resource.source.decoded.get(p.resource.written(key, revision), p.fields)
+	change := p.resource.written(key, revision)
+	e := p.resource.source.decoded.get(change, p.fields)
 	if e != nil && p.previous && e.Replaces && e.Previous == nil {
 		e = nil
 	}
-	if p.known = append(p.known, e); e == nil {
+	if p.answers[change] = (answer{entry: e}); e == nil {
 		return 0, false
 	}
 	return e.Object.Size(), true
@@ -45,18 +54,18 @@ func (p *part) isKnown(key string, revision int64) (bytes int, known bool) {
 // want says which values of a change the store must read (store.From.Want): none that
 // another reader has decoded, and none that is not required.
 func (p *part) want(c store.Change) (value, previous bool) {
-	var f found
+	var a answer
 	decoded := &p.resource.source.decoded
 	if !c.Deleted {
-		f.object = decoded.object(p.resource.written(c.Key, c.Revision), p.fields)
-		value = f.object == nil
+		a.object = decoded.object(p.resource.written(c.Key, c.Revision), p.fields)
+		value = a.object == nil
 	}
 	// The object before may be that of a change of this part.
 	if p.requires(c) && c.Previous.ModRevision <= int64(p.q.After) {
-		f.previous = decoded.object(p.resource.written(c.Key, c.Previous.ModRevision), p.fields)
-		previous = f.previous == nil
+		a.previous = decoded.object(p.resource.written(c.Key, c.Previous.ModRevision), p.fields)
+		previous = a.previous == nil
 	}
-	p.found = append(p.found, f)
+	p.answers[p.resource.written(c.Key, c.Revision)] = a
 	return value, previous
 }
 
@@ -71,10 +80,11 @@ func (p *part) decode(batch store.Batch) (entries []*watchcache.Entry, through k
 	defer func() { p.resource.source.decoded.put(p.decoded, p.fields) }()
 	p.entries = make([]*watchcache.Entry, 0, len(batch.Changes))
 	holes := holesOf(batch)
-	for i, c := range batch.Changes {
-		e := p.known[i]
+	for _, c := range batch.Changes {
+		a := p.answers[p.resource.written(c.Key, c.Revision)]
+		e := a.entry
 		if e == nil {
-			if e, err = p.entry(c, p.found[len(p.decoded)]); err != nil {
+			if e, err = p.entry(c, a); err != nil {
 				entries, through = p.before(c.Revision)
 				return entries, through, err
 			}
@@ -125,17 +135,17 @@ func (all holes) of(rv kube.ResourceVersion) *watchcache.Hole {
 }
 
 // entry turns a change that is not known into an entry.
-func (p *part) entry(c store.Change, f found) (*watchcache.Entry, error) {
-	previous, err := p.previousOf(c, f)
+func (p *part) entry(c store.Change, a answer) (*watchcache.Entry, error) {
+	previous, err := p.previousOf(c, a)
 	if err != nil {
 		return nil, err
 	}
-	if f.object == nil && !c.Deleted {
-		if f.object, err = p.resource.objectWith(*p.fields, c.Key, c.Value, c.Revision); err != nil {
+	if a.object == nil && !c.Deleted {
+		if a.object, err = p.resource.objectWith(*p.fields, c.Key, c.Value, c.Revision); err != nil {
 			return nil, err
 		}
 	}
-	e, err := p.resource.entryOf(c, f.object, previous)
+	e, err := p.resource.entryOf(c, a.object, previous)
 	if err == nil {
 		p.decoded = append(p.decoded, e)
 	}
@@ -143,9 +153,9 @@ func (p *part) entry(c store.Change, f found) (*watchcache.Entry, error) {
 }
 
 // previousOf returns the object before a change, nil if there is none or it is not required.
-func (p *part) previousOf(c store.Change, f found) (*wire.Object, error) {
-	if !p.requires(c) || f.previous != nil {
-		return f.previous, nil
+func (p *part) previousOf(c store.Change, a answer) (*wire.Object, error) {
+	if !p.requires(c) || a.previous != nil {
+		return a.previous, nil
 	}
 	revision := c.Previous.ModRevision
 	for _, e := range p.entries[p.search(revision):] {

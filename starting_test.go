@@ -1,0 +1,87 @@
+package gapless_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gapless-io/gapless"
+)
+
+// TestAStartWaitsForEtcd: as long as etcd is not there it answers that it lives, is not ready, and why, and
+// refuses everything else for the moment.
+func TestAStartWaitsForEtcd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Parallel()
+	var lc net.ListenConfig
+	silent, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0") // it takes connections and answers nothing
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	defer silent.Close()
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	log := &messages{text: "the start waits for the store", found: make(chan struct{})}
+	cfg := gapless.Config{
+		DataDir: t.TempDir(), Listen: listener.Addr().String(), Listener: listener,
+		Etcd: gapless.Etcd{Servers: []string{"http://" + silent.Addr().String()}}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+	}
+	s, err := gapless.New(cfg)
+	if err != nil {
+		t.Fatalf("make the server: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }() // ends with ctx
+	select {
+	case <-log.found:
+	case err := <-ended:
+		t.Fatalf("the start has ended: %v", err)
+	}
+	client, err := clientcmd.BuildConfigFromFlags("", cfg.DataDir+"/kubeconfig")
+	if err != nil {
+		t.Fatalf("read the kubeconfig: %v", err)
+	}
+	web := webClient(t, client)
+	for _, path := range []string{"/livez", "/healthz", "/livez/etcd"} {
+		if code, body := ask(t, web, client.Host+path); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	code, body := ask(t, web, client.Host+"/readyz")
+	if code != http.StatusInternalServerError || !strings.Contains(body, "[-]etcd failed: ") ||
+		!strings.Contains(body, "[-]etcd-quorum failed: ") || !strings.Contains(body, "etcd has not answered") {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+	for _, path := range []string{"/api/v1/namespaces", "/version", "/metrics"} {
+		code, body := ask(t, web, client.Host+path)
+		var status metav1.Status
+		if err := json.Unmarshal([]byte(body), &status); code != http.StatusServiceUnavailable || err != nil ||
+			status.Details == nil || status.Details.RetryAfterSeconds < 1 {
+			t.Errorf("%s: %d %s: want 503 with the time until the next attempt", path, code, body)
+		}
+	}
+	select {
+	case <-s.Ready():
+		t.Error("it says that it is ready")
+	case err := <-ended:
+		ended <- nil
+		t.Errorf("the start has ended: %v", err)
+	default:
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("wait for the end: %v", err)
+	}
+}
