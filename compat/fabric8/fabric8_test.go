@@ -132,10 +132,10 @@ func TestFabric8WatchOf2019KeepsServerStateUnderFailures(t *testing.T) {
 	for _, line := range closed {
 		t.Log(line)
 	}
-	if expired := p.Output("CLOSED .* 410 "); len(expired) != 4 || len(closed) != 4 {
+	if expired := p.Output("CLOSED .* 410 "); len(expired) != 6 || len(closed) != 6 {
 		t.Errorf(
-			"%d watches were closed for good, %d of them by 410; want two each, after history was compacted and "+
-				"after it was replaced", len(closed), len(expired))
+			"%d watches were closed for good, %d of them by 410; want three each, after history was compacted and "+
+				"after it was replaced by an older copy and by a backup", len(closed), len(expired))
 	}
 	p.Stop()
 	u.sockets("configmaps", "widgets")
