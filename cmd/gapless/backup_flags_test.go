@@ -26,7 +26,12 @@ func TestABackupIsOfWhatTheCommandLineNames(t *testing.T) {
 		{nil, []string{"--data-dir", dir, "--server", "x"}, exitUsage, []string{"--data-dir", "--server"}},
 		{nil, []string{"--data-dir", dir, "--context", "x"}, exitUsage, []string{"--data-dir", "--context"}},
 		{[]string{"GAPLESS_DATA_DIR=" + dir}, []string{"--kubeconfig", none}, exitRunTime, []string{ofServer}},
-		{[]string{"GAPLESS_DATA_DIR=" + dir, "GAPLESS_SERVER=x"}, []string{"--kubeconfig", none}, exitRunTime, []string{ofServer}},
+		{
+			[]string{"GAPLESS_DATA_DIR=" + dir, "GAPLESS_SERVER=x"},
+			[]string{"--kubeconfig", none},
+			exitRunTime,
+			[]string{ofServer},
+		},
 		{
 			[]string{"GAPLESS_DATA_DIR=" + dir, "GAPLESS_KUBECONFIG=" + none},
 			[]string{"--context", "x"},

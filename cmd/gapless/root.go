@@ -136,7 +136,8 @@ func fromEnvironment(cmd *cobra.Command) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(envName(f.Name))
-		if !set || f.Changed || f.Name == "help" || f.Name == "version" || f.Annotations[withoutVariable] != nil || failed != nil {
+		if !set || f.Changed || f.Name == "help" || f.Name == "version" || f.Annotations[withoutVariable] != nil ||
+			failed != nil {
 			return
 		}
 		err := cmd.Flags().Set(f.Name, value)

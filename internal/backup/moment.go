@@ -72,8 +72,8 @@ func (c *choice) check(s Summary) error {
 	case c.objects == 0 && s.Objects+s.Versions > 0:
 		return errors.New("the backup has no objects at that time: its history begins later")
 	case c.reached > c.open:
-		return fmt.Errorf("the server's clock was set back: resourceVersion %d was written after that time, and %d, a later one, "+
-			"before it; name a resourceVersion instead of a time", c.open, c.reached)
+		return fmt.Errorf("the server's clock was set back: resourceVersion %d was written after that time, and %d, "+
+			"a later one, before it; name a resourceVersion instead of a time", c.open, c.reached)
 	}
 	return nil
 }

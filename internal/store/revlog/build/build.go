@@ -137,7 +137,8 @@ func (b *Builder) sort(ctx context.Context) (err error) {
 // active makes the segment in which the log continues after a revision.
 func (b *Builder) active(after int64) (e format.SegmentEntry, err error) {
 	e = format.SegmentEntry{
-		ID: b.segments.next, Kind: format.KindLog, First: after + 1, Last: after, End: format.SegmentHeaderBytes, Size: activeBytes,
+		ID: b.segments.next, Kind: format.KindLog, First: after + 1, Last: after, End: format.SegmentHeaderBytes,
+		Size: activeBytes,
 	}
 	b.segments.next++
 	file, err := b.fs.Create(e.Name())

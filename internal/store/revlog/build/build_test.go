@@ -137,7 +137,8 @@ func TestARevisionIsPutOnce(t *testing.T) {
 	for _, n := range []int{3, 1000} {
 		b := filled(t, disk.NewMemory(), n)
 		put(t, b, 2, 10)
-		if err := b.Finish(t.Context(), end()); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "revision 2:") {
+		if err := b.Finish(t.Context(), end()); !errors.Is(err, store.ErrInvalid) ||
+			!strings.Contains(err.Error(), "revision 2:") {
 			t.Errorf("revision 2 twice among %d: %v", n, err)
 		}
 	}
