@@ -178,16 +178,26 @@ func TestAHeadlessServiceThatTheClusterCannotHaveIsRefusedAsUpstream(t *testing.
 		"it requires and names both": {
 			four, nil, stored("RequireDualStack", "IPv6", "IPv4"), []string{both, family(0, "IPv6")},
 		},
-		"it names two, and wants one":                   {dual, nil, stored("SingleStack", "IPv4", "IPv6"), []string{single}},
-		"it names two without a policy":                 {dual, nil, with(headless, "ipFamilies", []any{"IPv4", "IPv6"}), []string{single}},
+		"it names two, and wants one": {dual, nil, stored("SingleStack", "IPv4", "IPv6"), []string{single}},
+		"it names two without a policy": {
+			dual, nil, with(headless, "ipFamilies", []any{"IPv4", "IPv6"}), []string{single},
+		},
 		"it names two, and wants one, nothing is known": {unknown, nil, stored("SingleStack", "IPv4", "IPv6"), []string{single}},
 		"it names two, and wants one, without a selector": {
 			four, nil, with(bare, "ipFamilyPolicy", "SingleStack", "ipFamilies", []any{"IPv4", "IPv6"}), []string{single},
 		},
-		"it had a name":                   {four, external, stored("RequireDualStack", "IPv4", "IPv6"), []string{both, family(1, "IPv6")}},
-		"it requires both from now on":    {four, stored("SingleStack", "IPv4"), stored("RequireDualStack", "IPv4"), []string{both}},
-		"it has another family now":       {four, stored("SingleStack", "IPv4"), stored("SingleStack", "IPv6"), []string{family(0, "IPv6")}},
-		"it has one of two families left": {dual, stored("PreferDualStack", "IPv4", "IPv6"), stored("PreferDualStack", "IPv4"), []string{lost}},
+		"it had a name": {
+			four, external, stored("RequireDualStack", "IPv4", "IPv6"), []string{both, family(1, "IPv6")},
+		},
+		"it requires both from now on": {
+			four, stored("SingleStack", "IPv4"), stored("RequireDualStack", "IPv4"), []string{both},
+		},
+		"it has another family now": {
+			four, stored("SingleStack", "IPv4"), stored("SingleStack", "IPv6"), []string{family(0, "IPv6")},
+		},
+		"it has one of two families left": {
+			dual, stored("PreferDualStack", "IPv4", "IPv6"), stored("PreferDualStack", "IPv4"), []string{lost},
+		},
 		"it has a selector now": {
 			four, with(stored("RequireDualStack", "IPv4", "IPv6"), "selector", nil), stored("RequireDualStack", "IPv4", "IPv6"),
 			[]string{both, family(1, "IPv6")},
@@ -238,7 +248,8 @@ func TestAnUpdatedHeadlessServiceHasTheFamiliesThatUpstreamGivesIt(t *testing.T)
 			dual, stored("RequireDualStack", "IPv6", "IPv4"), stored("SingleStack", "IPv6", "IPv4"), "SingleStack", []any{"IPv6"},
 		},
 		"it has no selector": {
-			single, with(stored("SingleStack", "IPv4"), "selector", nil), with(stored("RequireDualStack", "IPv4"), "selector", nil),
+			single, with(stored("SingleStack", "IPv4"), "selector", nil),
+			with(stored("RequireDualStack", "IPv4"), "selector", nil),
 			"RequireDualStack",
 			[]any{"IPv4", "IPv6"},
 		},

@@ -7,7 +7,8 @@ import (
 
 // creations counts the creations that are under way, from the look at the namespace to
 // the commit, so that no object is created in a namespace after its content was
-// deleted. It knows those of this process: for other servers see longestQuiet. The zero value is ready. It is safe for concurrent use, but for wait.
+// deleted. It knows those of this process: for other servers see longestQuiet. The zero value is
+// ready. It is safe for concurrent use, but for wait.
 type creations struct {
 	// mu guards current and all generations.
 	mu      sync.Mutex
