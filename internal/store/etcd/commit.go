@@ -179,7 +179,7 @@ var errUnresolved = errors.New("etcd has not said what came of the write")
 
 // resolve finds out what came of a write that was sent at a revision, and for which etcd has no
 // certain answer: none, or that its space is used up, which it says without the write and after it
-// (quotaApplierV3 of etcdserver/apply). Nothing of it is seen: then failed holds, which is the error
+// (etcd quotaApplierV3.Txn). Nothing of it is seen: then failed holds, which is the error
 // without an answer. It is certain in two cases: the change that followed the expected version is
 // another one, so that this write can never take effect; or it created an object, with the bytes that
 // were sent, which have an identity of their own. Otherwise somebody else may have written the same
