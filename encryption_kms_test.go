@@ -127,7 +127,7 @@ func TestStartWaitsForTheKeyManagementService(t *testing.T) {
 	s.stop()
 
 	plugin.set(true)
-	log := &messages{text: "the start waits for a key management service", found: make(chan struct{})}
+	log := &messages{text: `for="key management service"`, found: make(chan struct{})}
 	cfg.Listen, cfg.Logger = "127.0.0.1:0", slog.New(slog.NewTextHandler(log, nil))
 	waiting, err := gapless.New(cfg)
 	if err != nil {

@@ -103,15 +103,17 @@ func (s *Server) timeToLive(key string) time.Duration {
 // replicaBackend is the backend of a replica.
 func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 	b := &backend{
-		store: r.patient, log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge,
-		run: []func(context.Context) error{r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, s.leadWhenReady(r), r.health.run},
+		store: r.patient, stale: r.stale,
+		log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge,
+		run: []func(context.Context) error{
+			r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, s.leadWhenReady(r), r.health.run,
+		},
 		checks: append(r.health.checks(lasting, s.cfg.Etcd),
 			apiserver.Check{Name: "storage-durable", Check: r.store.Durable},
 			apiserver.Check{Name: "storage-writes", Check: r.store.Writable, ReadyOnly: true}),
 		metrics: append(r.layout.Metrics(), prometheus.Collector(newReplicaGauges(r))),
 	}
 	if s.cfg.EncryptionProviderConfig != "" {
-		b.stale = r.stale
 		b.checks = append(b.checks, apiserver.Check{Name: "kms-providers", Check: r.layout.Healthy}) // upstream's name
 	}
 	return b
@@ -159,16 +161,21 @@ func (s *Server) leadWhenReady(r *replica) func(context.Context) error {
 // stale implements registry.Config.Stale: it looks at the value in etcd, as kube-apiserver does
 // before it leaves out a write (apiserver storage/etcd3 store.go GuaranteedUpdate).
 func (r *replica) stale(ctx context.Context, key string, revision int64) (bool, error) {
-	if !r.layout.Configured(key) {
-		return false, nil
+	if away := r.patient.away(); away != nil {
+		return false, &store.UnavailableError{Cause: away}
 	}
 	at, err := r.layout.Key(key)
 	if err != nil {
 		return false, err
 	}
-	now, err := r.client.Get(ctx, at)
-	if err != nil {
-		return false, fmt.Errorf("read %s from etcd: %w", at, err)
+	limited, cancel := context.WithTimeoutCause(ctx, r.patient.patience, errSilent)
+	defer cancel()
+	now, err := r.client.Get(limited, at)
+	switch {
+	case ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	case err != nil:
+		return false, &store.UnavailableError{Cause: fmt.Errorf("read %s from etcd: %w", at, err)}
 	}
 	if len(now.Kvs) == 0 || now.Kvs[0].ModRevision != revision {
 		return false, nil // it has changed meanwhile

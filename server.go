@@ -59,8 +59,8 @@ type Server struct {
 	registry    *registry.Registry
 	live        *kinds.Live
 	api         *apiserver.Server
-	door        *door          // in front of api
-	faulty      *fault.Handler // the rules in front of the door; nil without faults
+	gate        *startGate     // in front of api
+	faulty      *fault.Handler // the rules in front of the gate; nil without faults
 	authorizer  auth.Authorizer
 	cluster     *cluster        // the registry, for those that are made before it
 	policies    *policy.Plugin  // of admission
@@ -283,11 +283,11 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 
 // webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	s.door = &door{api: api}
+	s.gate = &startGate{api: api}
 	if s.backend.wrap != nil {
-		s.door.api = s.backend.wrap(api)
+		s.gate.api = s.backend.wrap(api)
 	}
-	web := serve.WebServer(s.door, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
+	web := serve.WebServer(s.gate, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
 	if seam.Of(&s.cfg).StopAtOnce {
 		web.ConnState = s.busy.Note
 	}

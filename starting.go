@@ -14,17 +14,17 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// door is in front of the API. Until it is opened it lets in only checks of health: a start can take
+// startGate is in front of the API. Until it is opened it lets in only checks of health: a start can take
 // long, and what asks whether the process lives must not end it because of that.
-type door struct {
+type startGate struct {
 	api    http.Handler
 	opened atomic.Bool
 }
 
 // ServeHTTP implements http.Handler.
-func (d *door) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if d.opened.Load() || isHealth(req.URL.Path) {
-		d.api.ServeHTTP(w, req)
+func (g *startGate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if g.opened.Load() || isHealth(req.URL.Path) {
+		g.api.ServeHTTP(w, req)
 		return
 	}
 	refusal.Write(w, wire.Unavailable("the server is starting: /readyz says what it waits for", time.Second))
@@ -40,12 +40,12 @@ func isHealth(path string) bool {
 	return false
 }
 
-// start waits until everything is read, makes what is there from the start, and opens the door. It
+// start waits until everything is read, makes what is there from the start, and opens the gate. It
 // returns nil too if the server, whose context is ctx, was stopped meanwhile, or running, the context of
 // its parts, has ended.
 func (s *Server) start(ctx, running context.Context, objects *bootstrap.Controller, live *kinds.Live) error {
 	if err := s.registry.WaitReady(running); err != nil {
-		return nil //nolint:nilerr // Run of the registry returns the same error
+		return nil // Run of the registry returns the same error
 	}
 	if objects != nil {
 		objects.Make(running)
@@ -55,12 +55,12 @@ func (s *Server) start(ctx, running context.Context, objects *bootstrap.Controll
 	defer context.AfterFunc(ctx, end)()
 	err := s.seed(starting, live)
 	if running.Err() != nil || ctx.Err() != nil {
-		return nil //nolint:nilerr // the server was stopped meanwhile
+		return nil // the server was stopped meanwhile
 	}
 	if err != nil {
 		return err
 	}
-	s.door.opened.Store(true)
+	s.gate.opened.Store(true)
 	close(s.ready)
 	s.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", s.url()))
 	return nil

@@ -27,15 +27,16 @@ func TestAStartWaitsForEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { _ = silent.Close() }) // nothing is written to it
 	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	log := &messages{text: "the start waits for the store", found: make(chan struct{})}
+	log := &messages{text: "for=store", found: make(chan struct{})}
 	cfg := gapless.Config{
 		DataDir: t.TempDir(), Listen: listener.Addr().String(), Listener: listener,
-		Etcd: gapless.Etcd{Servers: []string{"http://" + silent.Addr().String()}}, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Etcd:   gapless.Etcd{Servers: []string{"http://" + silent.Addr().String()}},
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}
 	s, err := gapless.New(cfg)
 	if err != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/gapless-io/gapless/internal/store/storetest"
 )
 
+const takesNone = "the start waits until the store takes writes"
+
 var errAway = errors.New("away")
 
 // absentStore can be read, and takes writes, only some time after it was made.
@@ -53,9 +55,9 @@ func TestAStartWaitsForItsStore(t *testing.T) {
 		unknown            bool
 		says               string
 	}{
-		"that cannot be read yet":                  {readable: 5 * time.Minute, says: "the start waits for the store"},
-		"that takes no writes":                     {writable: 5 * time.Minute, says: "the start waits until the store takes writes"},
-		"that does not say what became of a write": {unknown: true, says: "the start waits until the store takes writes"},
+		"that cannot be read yet":                  {readable: 5 * time.Minute, says: "for=store"},
+		"that takes no writes":                     {writable: 5 * time.Minute, says: takesNone},
+		"that does not say what became of a write": {unknown: true, says: takesNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -93,7 +95,7 @@ func TestAStartWaitsForItsStore(t *testing.T) {
 				if !strings.Contains(log.String(), c.says) {
 					t.Errorf("it logs %s, want %q", log.String(), c.says)
 				}
-				if n := strings.Count(log.String(), "the start waits for the store"); n > 60 {
+				if n := strings.Count(log.String(), "for=store"); n > 60 {
 					t.Errorf("it logs %d times that it waits", n)
 				}
 				if r.Alive() == nil {

@@ -114,42 +114,63 @@ func (l *Layout) decodeCustom(gr kinds.GroupResource, stored []byte) (map[string
 	return content, nil
 }
 
-// decode reads a value of a built-in resource.
-func (c *codec) decode(stored []byte) (map[string]any, error) {
-	var is typeMeta
-	var read func(version) (map[string]any, error)
+// Stale reports whether a value in etcd is of another version than the one that is written now. That of a custom
+// resource is a part of the value in the store, so that a write of another one is a change. Errors: *ValueError.
+func (l *Layout) Stale(key string, stored []byte) (bool, error) {
+	name, _, _ := strings.Cut(key, "/")
+	b := l.byName[name]
+	if b == nil {
+		return false, nil
+	}
+	is, _, err := b.codec.head(stored)
+	if err != nil {
+		return false, &ValueError{Key: key, Err: err}
+	}
+	return is != b.codec.standard, nil
+}
+
+// head returns the version of a value of a built-in resource, and its envelope if it is in protobuf.
+func (c *codec) head(stored []byte) (is typeMeta, e envelope, err error) {
 	switch formOf(stored) {
 	case protobufForm:
-		e, err := open(stored)
-		if err != nil {
-			return nil, err
-		}
-		is = c.typeMeta(e)
-		read = func(v version) (map[string]any, error) {
-			if v.fromProtobuf == nil {
-				return nil, ErrCorrupt // kube-apiserver has it in JSON
-			}
-			return v.fromProtobuf(e.message)
+		if e, err = open(stored); err == nil {
+			is = c.typeMeta(e)
 		}
 	case jsonForm:
-		apiVersion, kind, err := kinds.Head(stored)
-		if err != nil {
-			return nil, fmt.Errorf("read JSON: %w", err)
+		apiVersion, kind, wrong := kinds.Head(stored)
+		if wrong != nil {
+			return is, e, fmt.Errorf("read JSON: %w", wrong)
 		}
 		is = typeMeta{apiVersion, kind}
-		read = func(v version) (map[string]any, error) { return v.fromJSON(stored) }
 	case encryptedForm:
-		return nil, ErrEncrypted
+		err = ErrEncrypted
 	case cborForm:
-		return nil, ErrCBOR
+		err = ErrCBOR
 	case unknownForm:
-		return nil, ErrCorrupt
+		err = ErrCorrupt
+	}
+	return is, e, err
+}
+
+// decode reads a value of a built-in resource.
+func (c *codec) decode(stored []byte) (map[string]any, error) {
+	is, e, err := c.head(stored)
+	if err != nil {
+		return nil, err
 	}
 	v, known := c.versions[is]
 	if !known {
 		return nil, &VersionError{APIVersion: is.apiVersion, Kind: is.kind, Want: c.resource.Kind}
 	}
-	content, err := read(v)
+	var content map[string]any
+	switch {
+	case formOf(stored) == jsonForm:
+		content, err = v.fromJSON(stored)
+	case v.fromProtobuf == nil:
+		err = ErrCorrupt // kube-apiserver has it in JSON
+	default:
+		content, err = v.fromProtobuf(e.message)
+	}
 	if err == nil && v.convert != nil {
 		content, err = v.convert(content)
 	}

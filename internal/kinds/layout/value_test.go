@@ -400,3 +400,46 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestAnObjectOfAFormerVersionIsStale: an update that changes nothing gives it the version that is stored now.
+func TestAnObjectOfAFormerVersionIsStale(t *testing.T) {
+	l := newLayout()
+	for name, c := range map[string]struct {
+		key, stored string
+		want        bool
+	}{
+		"of the version now": {
+			"ingresses.networking.k8s.io/default/a", `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress"}`, false,
+		},
+		"of a former version": {
+			"ingresses.networking.k8s.io/default/a", `{"apiVersion":"networking.k8s.io/v1beta1","kind":"Ingress"}`, true,
+		},
+		"of a former group": {
+			"ingresses.networking.k8s.io/default/a", `{"apiVersion":"extensions/v1beta1","kind":"Ingress"}`, true,
+		},
+		"served in another version than stored": {
+			"clustertrustbundles.certificates.k8s.io/a",
+			`{"apiVersion":"certificates.k8s.io/v1","kind":"ClusterTrustBundle"}`, true,
+		},
+		"a definition as it is stored": {
+			"customresourcedefinitions.apiextensions.k8s.io/a",
+			`{"apiVersion":"apiextensions.k8s.io/v1beta1","kind":"CustomResourceDefinition"}`, false,
+		},
+		"a custom resource": {"widgets.example.org/default/a", `{"apiVersion":"example.org/v1","kind":"Widget"}`, false},
+	} {
+		if stale, err := l.Stale(c.key, []byte(c.stored)); err != nil || stale != c.want {
+			t.Errorf("%s: it is stale: %v, %v, want %v", name, stale, err, c.want)
+		}
+	}
+	const key = "configmaps/default/a"
+	stored, err := l.Encode(key, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`))
+	if err != nil {
+		t.Fatalf("encode a ConfigMap: %v", err)
+	}
+	if stale, err := l.Stale(key, stored); err != nil || stale {
+		t.Errorf("what was written now is stale: %v, %v", stale, err)
+	}
+	if _, err := l.Stale(key, []byte("k8s:enc:aescbc:v1:")); !errors.Is(err, layout.ErrEncrypted) {
+		t.Errorf("a value that is encrypted: %v", err)
+	}
+}

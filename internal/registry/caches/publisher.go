@@ -64,9 +64,9 @@ func (s *Set) Load(ctx context.Context) (*Publisher, error) {
 	s.publishing.Store(&ctx)
 	for attempt, waited := 1, 0; ; {
 		p, err := s.loadOnce(ctx)
-		if missing := missing(err); missing != "" {
+		if wait := mayPass(err); wait != "" {
 			if waited%sayEvery == 0 {
-				s.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits for "+missing, slog.Any("error", err))
+				s.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits", slog.String("for", wait), slog.Any("error", err))
 			}
 			waited++
 			select {
@@ -83,13 +83,13 @@ func (s *Set) Load(ctx context.Context) (*Publisher, error) {
 	}
 }
 
-// missing returns what an attempt to load lacks for the moment; "" if waiting does not help.
-func missing(err error) string {
+// mayPass returns what an attempt to load lacks for the moment; "" if waiting does not help.
+func mayPass(err error) string {
 	if e, is := errors.AsType[*store.UnreadableError](err); is && e.Temporary {
-		return "a key management service"
+		return "key management service"
 	}
 	if e, is := errors.AsType[*store.UnavailableError](err); is && e.Reading {
-		return "the store"
+		return "store"
 	}
 	return ""
 }

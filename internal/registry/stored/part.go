@@ -23,7 +23,7 @@ type part struct {
 	decoded []*watchcache.Entry // those of entries that were not known
 }
 
-// answer is what the store was told about a change: that its entry is known or, of one of which something must be
+// answer is what the store got as an answer about a change: that its entry is known or, of one of which something must be
 // read, what is known of it.
 type answer struct {
 	entry            *watchcache.Entry

@@ -14,6 +14,8 @@ type Plain interface {
 	StoreKey(etcdKey string) (key string, known bool)
 	Encode(key string, value []byte) ([]byte, error)
 	Decode(key string, stored []byte) ([]byte, error)
+	// Stale reports whether a value would have another version if it were written now.
+	Stale(key string, stored []byte) (bool, error)
 }
 
 // Layout is a layout of a store in etcd whose values are encrypted as upstream's are: what
@@ -70,15 +72,14 @@ func (l *Layout) Decode(key string, stored []byte) ([]byte, error) {
 	return l.Plain.Decode(key, plain)
 }
 
-// Stale reports whether a value in etcd would be encrypted in another way if it were written now.
+// Stale reports whether a value in etcd would be of another version, or encrypted in another way, if it were
+// written now.
 func (l *Layout) Stale(ctx context.Context, key string, stored []byte) (bool, error) {
-	_, stale, err := l.decrypted(ctx, key, stored)
-	return stale, err
-}
-
-// Configured reports whether the values of a key are encrypted, or were.
-func (l *Layout) Configured(key string) bool {
-	return l.current.Load().configured(store.ResourceOf(key))
+	plain, stale, err := l.decrypted(ctx, key, stored)
+	if err != nil || stale {
+		return stale, err
+	}
+	return l.Plain.Stale(key, plain)
 }
 
 // decrypted returns a value as the layout below has written it.
