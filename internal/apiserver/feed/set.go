@@ -86,7 +86,9 @@ func (s *Set) limit(t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.open {
-		f.sink.Limit(t)
+		if f.sink != nil { // one that is being connected notices by itself
+			f.sink.Limit(t)
+		}
 	}
 }
 
@@ -127,25 +129,30 @@ func (s *Set) Connect(f *Feed, w http.ResponseWriter, r *http.Request) (err erro
 	f.ctx, f.cancel = ctx, cancel
 	left := func() { cancel(errLeft) }
 	s.begin() // before the connection is taken over
+	s.add(f)  // before the client can know that its watch is open
+	var sink stream.Sink
 	switch {
 	case socket:
 		messages := stream.Text
 		if f.cfg.Renderer.Binary() {
 			messages, f.unframed = stream.Binary, true
 		}
-		f.sink, err = stream.Upgrade(w, r, messages, left)
+		sink, err = stream.Upgrade(w, r, messages, left)
 	case f.Detached:
-		f.sink, err = stream.Hijack(w, f.cfg.Gzip, left)
+		sink, err = stream.Hijack(w, f.cfg.Gzip, left)
 	default:
-		if f.sink, err = stream.Respond(w, r, f.cfg.Gzip); err == nil {
+		if sink, err = stream.Respond(w, r, f.cfg.Gzip); err == nil {
 			f.undrain = context.AfterFunc(s.draining, func() { cancel(ErrDraining) })
 		}
 	}
 	if err != nil {
+		s.remove(f)
 		s.end()
 		return err
 	}
-	s.add(f)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.sink = sink
 	return nil
 }
 
