@@ -32,8 +32,10 @@ func RequestOf(r *http.Request) Request {
 	case "apis":
 		q.Group, rest = cutSegment(rest)
 		q.Version, rest = cutSegment(rest)
+	default:
+		return other
 	}
-	if q.Version == "" || rest == "" {
+	if rest == "" {
 		return other
 	}
 	first, after := cutSegment(rest)

@@ -107,7 +107,7 @@ func FuzzRequestIsReadAsByTheServer(f *testing.F) {
 		"/api/v1/watch/pods", "/api/v1/watch/namespaces/x/pods/y", "/api/v1/proxy/namespaces/x/pods/y/z",
 		"/api/v1/pods?%77atch=1", "/api/v1/pods?watch=%30",
 		"//api/v1/pods/", "/api/v1/namespaces/x/status/y", "/api/v1/nodes/n/proxy/a/b", "/api/v1/pods?watch=1;a",
-		"/api/v1/pods?watch=+",
+		"/api/v1/pods?watch=+", "/api//v1/namespaces/x", "/apis//v1/x", "/apis/apps//x",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
 			f.Add(method, target)
