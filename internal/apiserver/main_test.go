@@ -98,7 +98,8 @@ func serveTLS(t testing.TB, h http.Handler, cfg *tls.Config) string {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	srv := &http.Server{Handler: h, TLSConfig: cfg, ReadHeaderTimeout: time.Minute}
+	// A server changes its configuration, which another one may have too.
+	srv := &http.Server{Handler: h, TLSConfig: cfg.Clone(), ReadHeaderTimeout: time.Minute}
 	srv.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of connections
 	ended := make(chan error, 1)
 	go func() { ended <- srv.ServeTLS(l, "", "") }() // ends with Close

@@ -86,7 +86,7 @@ func (s *Set) limit(t time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.open {
-		if f.sink != nil { // one that is being connected notices by itself
+		if f.sink != nil { // one that is being connected sets its own when it finds that the server drains (run)
 			f.sink.Limit(t)
 		}
 	}
