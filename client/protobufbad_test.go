@@ -220,7 +220,7 @@ func FuzzEnvelope(f *testing.F) {
 		}
 		var around runtime.Unknown
 		var want metav1.PartialObjectMetadata
-		if around.Unmarshal(input[4:]) != nil || want.Unmarshal(around.Raw) != nil || !mapsAreWhole(around.Raw) {
+		if around.Unmarshal(input[4:]) != nil || want.Unmarshal(around.Raw) != nil || !wellFormed(around.Raw) {
 			return
 		}
 		if string(e.Kind) != around.Kind || string(e.APIVersion) != around.APIVersion || !bytes.Equal(e.Raw, around.Raw) {
@@ -246,20 +246,19 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// mapsAreWhole reports whether the labels and annotations of an object are messages of
-// their length. Upstream's decoder reads the last field of an entry of a map beyond the
-// entry's end, into the field behind it, so that what it makes of a broken entry depends on
-// what follows.
-func mapsAreWhole(object []byte) bool {
+// wellFormed reports whether an object, its metadata, its labels and its annotations are
+// messages that protobuf's own decoder takes. Upstream's takes others too: a tag of which
+// it loses the upper bits, or the last field of an entry of a map that goes on beyond the
+// entry's end, so that what it makes of the entry depends on what follows.
+func wellFormed(object []byte) bool {
 	whole := true
-	values(object, 1, func(metadata []byte) {
+	is := values(object, 1, func(metadata []byte) {
+		whole = whole && values(metadata, 0, nil)
 		for _, entries := range []protowire.Number{11, 12} {
-			values(metadata, entries, func(entry []byte) {
-				whole = whole && values(entry, 0, func([]byte) {})
-			})
+			values(metadata, entries, func(entry []byte) { whole = whole && values(entry, 0, nil) })
 		}
 	})
-	return whole
+	return is && whole
 }
 
 // values calls each for the fields of a message that have this number and bytes for a
