@@ -2,6 +2,7 @@ package gapless
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -28,6 +29,14 @@ func (g *startGate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	refusal.Write(w, wire.Unavailable("the server is starting: /readyz says what it waits for", time.Second))
+}
+
+// started is a check of health: nil when requests are let in.
+func (g *startGate) started() error {
+	if g.opened.Load() {
+		return nil
+	}
+	return errors.New("what a server has from the start is not all there yet")
 }
 
 // isHealth reports whether a path is one of checks of health.

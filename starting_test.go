@@ -55,15 +55,20 @@ func TestAStartWaitsForEtcd(t *testing.T) {
 		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web := webClient(t, client)
-	for _, path := range []string{"/livez", "/healthz", "/livez/etcd"} {
+	for _, path := range []string{"/livez", "/livez/etcd", "/healthz/etcd"} {
 		if code, body := ask(t, web, client.Host+path); code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
 	code, body := ask(t, web, client.Host+"/readyz")
 	if code != http.StatusInternalServerError || !strings.Contains(body, "[-]etcd failed: ") ||
-		!strings.Contains(body, "[-]etcd-quorum failed: ") || !strings.Contains(body, "etcd has not answered") {
+		!strings.Contains(body, "[-]etcd-quorum failed: ") || !strings.Contains(body, "[-]start failed: ") || !strings.Contains(body, "etcd has not answered") {
 		t.Errorf("/readyz: %d %s", code, body)
+	}
+	// Who waits for this one, as envtest and kind do, sends requests then.
+	code, body = ask(t, web, client.Host+"/healthz")
+	if code != http.StatusInternalServerError || !strings.Contains(body, "[-]start failed: ") {
+		t.Errorf("/healthz: %d %s", code, body)
 	}
 	for _, path := range []string{"/api/v1/namespaces", "/version", "/metrics"} {
 		code, body := ask(t, web, client.Host+path)

@@ -65,6 +65,9 @@ type Check struct {
 	Check func() error
 	// ReadyOnly leaves the check out of /livez and /healthz.
 	ReadyOnly bool
+	// Boot leaves the check out of /livez: it fails until the server has started (upstream's
+	// AddBootSequenceHealthChecks).
+	Boot bool
 	// Live, if not nil, is what /livez and /healthz check instead: it fails if a restart may help.
 	Live func() error
 }
