@@ -83,7 +83,7 @@ func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
 	if len(w.value) > revlog.MaxValueBytes-headBytes {
 		return w, &store.TooLargeError{What: "value", Bytes: len(w.value), Limit: revlog.MaxValueBytes - headBytes}
 	}
-	if s.opts.TTL == nil {
+	if s.opts.TTL == nil || t.Lasting {
 		return w, nil
 	}
 	if ttl := s.opts.TTL(t.Key); ttl > 0 {
