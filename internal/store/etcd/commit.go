@@ -250,6 +250,9 @@ func (s *Store) changesOf(ctx context.Context, key string, after, upTo int64) ([
 			if err != nil {
 				return err
 			}
+			if o.mod <= after { // recorded later: hole.revision
+				return nil
+			}
 			e.mod, e.create, e.value = o.mod, o.create, o.value
 		}
 		changes = append(changes, e)
