@@ -165,6 +165,7 @@ func TestABackupEndsWithAClientOfHTTP2ThatStopsReading(t *testing.T) {
 			}
 			if whole {
 				_ = b.last.Close()
+				synctest.Wait() // the transport does not use it any more
 			}
 			next := b.ask(t)
 			if body, err := io.ReadAll(next.Body); err != nil || string(body) != "x" {
