@@ -290,9 +290,10 @@ func TestAnOlderProgramInBetweenLeavesNoOldObjects(t *testing.T) {
 	older, newer := program("pods"), program("pods", "widgets")
 	u := newUpgraded(t)
 	u.put("widgets/gone", "1")
+	s := u.run(newer)
+	u.shows("the newer program", s, "widgets")
 	first := u.put("pods/a", "1")
 	u.put("widgets/changed", "1") // the last change is of what the older one does not serve
-	s := u.run(newer)
 	u.shows("the newer program", s, "pods", "widgets")
 	s.stop(t)
 
