@@ -56,10 +56,11 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 			err = errors.Join(err, r.close())
 		}
 	}()
-	if r.layout, err = encrypted.OpenLayout(ctx, layout.New(s.cfg.Etcd.Prefix, s.live), s.encryption(ctx)); err != nil {
+	plain := layout.New(s.cfg.Etcd.Prefix, s.live)
+	if r.layout, err = encrypted.OpenLayout(ctx, plain, s.encryption(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.openEtcd(ctx, r); err != nil {
+	if err := s.openEtcd(ctx, r, plain.Known()); err != nil {
 		return nil, err
 	}
 	id, err := s.replicaID()
@@ -77,10 +78,10 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
 
-// openEtcd opens the store.
-func (s *Server) openEtcd(ctx context.Context, r *replica) (err error) {
+// openEtcd opens the store. known are the resources of the layout.
+func (s *Server) openEtcd(ctx context.Context, r *replica, known map[string]string) (err error) {
 	r.store, err = etcd.Open(ctx, etcd.Options{
-		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout,
+		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout, Known: known,
 		Dir:     filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
 		History: max(s.cfg.History, 0), HistoryBytes: max(s.cfg.HistoryBytes, 0), Logger: s.cfg.Logger,
 		TTL: s.timeToLive,

@@ -148,9 +148,6 @@ func empty(files disk.FS) error {
 		return err
 	}
 	for _, name := range names {
-		if name == disk.LockName {
-			continue
-		}
 		if err := files.Remove(name); err != nil {
 			return fmt.Errorf("remove what an earlier restore left: %w", err)
 		}
@@ -212,7 +209,7 @@ func result(r *Reader) Restored {
 	return done
 }
 
-// checkEmpty returns ErrNotEmpty for a directory that has more than what a restore left that was killed.
+// checkEmpty returns ErrNotEmpty for a directory that has more than what a restore left that was killed, or works in it.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,7 +219,7 @@ func checkEmpty(dir string) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	for _, e := range entries {
-		if e.Name() != build.Unfinished && e.Name() != lostAndFound {
+		if e.Name() != build.Unfinished && e.Name() != disk.LockName && e.Name() != lostAndFound {
 			return fmt.Errorf("%s contains %s: %w", dir, e.Name(), ErrNotEmpty)
 		}
 	}

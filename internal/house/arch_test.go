@@ -164,6 +164,7 @@ var inTests = map[string][]string{
 	"internal/admission/webhook": {"internal/auth", "internal/registry", "internal/store/revlog"},
 	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
 	"internal/baseline":          {"internal/store/revlog"},
+	"internal/serve":             {"internal/kinds"},
 	"internal/seed":              {"internal/registry", "internal/store/revlog"},
 	"internal/controllers":       {"internal/registry", "internal/store/revlog"},
 	"internal/apiserver":         {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},

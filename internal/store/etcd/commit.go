@@ -83,7 +83,7 @@ func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
 	if len(w.value) > revlog.MaxValueBytes-headBytes {
 		return w, &store.TooLargeError{What: "value", Bytes: len(w.value), Limit: revlog.MaxValueBytes - headBytes}
 	}
-	if s.opts.TTL == nil {
+	if s.opts.TTL == nil || t.Lasting {
 		return w, nil
 	}
 	if ttl := s.opts.TTL(t.Key); ttl > 0 {
@@ -249,6 +249,9 @@ func (s *Store) changesOf(ctx context.Context, key string, after, upTo int64) ([
 			o, err := decodeObject(c.Value)
 			if err != nil {
 				return err
+			}
+			if o.mod <= after { // recorded later: hole.revision
+				return nil
 			}
 			e.mod, e.create, e.value = o.mod, o.create, o.value
 		}

@@ -137,6 +137,7 @@ type Log struct {
 	base                int64 // revision of the empty store
 	nextSegment         uint32
 	compacted           format.Mark
+	compacting          *decided        // a compaction that is not in the manifest yet; nil: there is none
 	raised              *format.Raised  // what the manifest says; it does not change
 	holds               map[*feed]int64 // what feeds with From.Hold have delivered
 	wake                chan struct{}   // closed and replaced whenever current or compacted moves
