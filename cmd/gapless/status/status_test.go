@@ -33,7 +33,7 @@ func run(t *testing.T, answers http.Handler, args ...string) (string, error) {
 		Connect: func(*cobra.Command) func() (*rest.Config, error) {
 			return func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil }
 		},
-	}.Command() //nolint:contextcheck // it has the context of ExecuteContext
+	}.Command()
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetArgs(args)
