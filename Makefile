@@ -8,6 +8,7 @@ OPS      ?= 12000000
 KILLS    ?= 1000
 BENCH    ?= .
 ATTACKS  ?= .
+ETCDS    ?= v3.5.16 v3.5.35 v3.6.16
 VERSION  ?=
 
 .PHONY: help build quick test race lint fmt tidy dist released fuzz servers simulate crash attacks bench \
@@ -84,6 +85,13 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/apiserver && $(GO) test -count=1 -v .
 	cd conformance/builtin && $(GO) test -count=1 -v .
 	cd conformance/definitions && $(GO) test -count=1 -v .
+
+.PHONY: etcds
+etcds: ## Run the store over etcd, and replicas over its members, with the versions ETCDS of etcd
+	for version in $(ETCDS); do \
+		TEST_ETCD=$$(tools/etcd $$version) && export TEST_ETCD && \
+		for suite in etcdstore members replicas; do (cd conformance/$$suite && $(GO) test -count=1 .) || exit 1; done || exit 1; \
+	done
 
 compat: ## Run real clients in Go, Java, JavaScript, Python and Rust, new and old, Helm, and suites of client-go and controller-runtime
 	cd compat/kubectl && $(GO) test -count=1 ./...

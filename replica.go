@@ -69,7 +69,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	}
 	r.members = members.New(members.Options{
 		Client: r.client, Prefix: own, CertFile: s.cfg.Etcd.CertFile, Logger: s.cfg.Logger,
-		Replica: members.Replica{ID: id, URL: s.url(), Version: Version().GitVersion},
+		Replica: members.Replica{ID: id, URL: s.reachable(), Version: Version().GitVersion},
 		Reached: r.reached, CatchUp: r.store.Progress,
 	})
 	r.compactor = members.NewCompactor(r.members, members.CompactorOptions{Interval: max(s.cfg.Etcd.CompactionInterval, 0)})
@@ -105,7 +105,7 @@ func (s *Server) timeToLive(key string) time.Duration {
 func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 	b := &backend{
 		store: r.patient, stale: r.stale,
-		log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge,
+		log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge, status: r.status,
 		run: []func(context.Context) error{
 			r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, s.leadWhenReady(r), r.health.run,
 		},
@@ -182,6 +182,15 @@ func (r *replica) stale(ctx context.Context, key string, revision int64) (bool, 
 		return false, nil // it has changed meanwhile
 	}
 	return r.layout.Stale(ctx, key, now.Kvs[0].Value)
+}
+
+// reachable returns where the other replicas' administrators find this one.
+func (s *Server) reachable() string {
+	address, err := serve.Reachable(s.listener.Addr())
+	if err != nil {
+		return s.url()
+	}
+	return "https://" + address.String()
 }
 
 // replicaID returns what the replica is registered as: the same over restarts.

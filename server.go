@@ -267,6 +267,7 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(),
 		Backup:     s.backupFunc(),
+		Status:     s.backend.status,
 		Audit:      p.audit,
 	}
 	if s.history != nil {

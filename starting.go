@@ -28,6 +28,8 @@ func (g *startGate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		g.api.ServeHTTP(w, req)
 		return
 	}
+	// So that the next attempt reaches another server where a balancer distributes connections.
+	w.Header().Set("Connection", "close") // of HTTP/2 net/http makes a GOAWAY
 	refusal.Write(w, wire.Unavailable("the server is starting: /readyz says what it waits for", time.Second))
 }
 

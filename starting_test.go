@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless"
@@ -81,6 +82,19 @@ func TestAStartWaitsForEtcd(t *testing.T) {
 			status.Details == nil || status.Details.RetryAfterSeconds < 1 {
 			t.Errorf("%s: %d %s: want 503 with the time until the next attempt", path, code, body)
 		}
+	}
+	old := rest.CopyConfig(client)
+	old.NextProtos = []string{"http/1.1"} // where one sees it
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, client.Host+"/version", http.NoBody)
+	if err != nil {
+		t.Fatalf("make a request: %v", err)
+	}
+	resp, err := webClient(t, old).Do(req)
+	if err != nil {
+		t.Fatalf("ask over HTTP/1.1: %v", err)
+	}
+	if _ = resp.Body.Close(); !resp.Close { // it was not read
+		t.Error("the connection of a refused request stays open: behind a balancer its client does not get to another server")
 	}
 	select {
 	case <-s.Ready():

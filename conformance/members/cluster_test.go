@@ -72,8 +72,12 @@ func (m *member) start() {
 	if err != nil {
 		m.t.Fatalf("describe a member of etcd: %v", err)
 	}
+	command := []string{os.Args[0]}
+	if program := os.Getenv(programVar); program != "" {
+		command = m.flags(program)
+	}
 	// Not to end with the test's context: kill waits for it.
-	m.cmd = exec.CommandContext(context.WithoutCancel(m.t.Context()), os.Args[0])
+	m.cmd = exec.CommandContext(context.WithoutCancel(m.t.Context()), command[0], command[1:]...)
 	m.cmd.Env = append(os.Environ(), memberVar+"="+string(text))
 	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
 	if _, err := m.cmd.StdinPipe(); err != nil { // it ends with this process at the latest
@@ -81,6 +85,15 @@ func (m *member) start() {
 	}
 	if err := m.cmd.Start(); err != nil {
 		m.t.Fatalf("start a member of etcd: %v", err)
+	}
+}
+
+// flags is the command line of etcd's program for a member.
+func (m *member) flags(program string) []string {
+	return []string{
+		program, "--name=" + m.Name, "--data-dir=" + m.Dir, "--initial-cluster=" + m.Cluster,
+		fmt.Sprint("--quota-backend-bytes=", m.Quota), "--listen-client-urls=" + m.Client, "--advertise-client-urls=" + m.Client,
+		"--listen-peer-urls=" + m.Peer, "--initial-advertise-peer-urls=" + m.Peer, "--log-level=error", "--unsafe-no-fsync",
 	}
 }
 

@@ -218,6 +218,9 @@ func TestAFullDatabaseIsCompactedRegardlessOfReplicas(t *testing.T) {
 	c := startClusterWith(t, 1, quota)
 	client := c.client()
 	a := c.replicaWith(members.Options{Replica: members.Replica{ID: "a", Revision: 10}})
+	if m := awaitCauses(t, a).Members[0]; m.QuotaBytes == 0 && strings.HasPrefix(m.Version, "3.5.") {
+		t.Skip("etcd 3.5 does not say what its quota is: its default is assumed")
+	}
 	awaitListed(t, a, "a")
 	startWriter(t, c)
 	a.compactor(members.CompactorOptions{Interval: interval})

@@ -20,6 +20,9 @@ import (
 // memberVar is set in the processes that are members of etcd.
 const memberVar = "GAPLESS_TEST_ETCD_MEMBER"
 
+// programVar names the program that is etcd, of another version maybe; without it, it is this one.
+const programVar = "TEST_ETCD"
+
 // leaderVar is set in the process that is a replica of its own: where it reaches etcd.
 const leaderVar = "GAPLESS_TEST_LEADER"
 
