@@ -40,8 +40,8 @@ const (
 type Answer struct {
 	Code   int
 	Body   []byte
-	Err    error // why there was no answer
-	Unsent bool  // no connection could be made, so that nothing was asked
+	Err    error  // why there was no answer
+	Unsent bool   // no connection could be made, so that nothing was asked
 	At     string // the URL of the server that was asked
 }
 

@@ -66,7 +66,7 @@ func (r *Record) gone(k Key, f Floor) bool {
 
 // Check compares all that was recorded with whole lists of the most recent state,
 // one for each resource. There are no concurrent writes, every process that got a write
-// of unknown outcome is dead, and every watch has come to its scope's last write.
+// of unknown outcome is dead, unless there are several servers, and every watch has come to its scope's last write.
 func (r *Record) Check(states []List, watches []*Watch) {
 	for _, w := range watches {
 		w.mu.Lock() // the order is that of the slice, and no other code locks two
@@ -92,12 +92,19 @@ func (r *Record) Check(states []List, watches []*Watch) {
 		last = max(last, s.RV)
 		r.checked[s.Scope.Resource] = s.RV
 	}
-	for _, a := range r.open {
+	closed := r.open
+	if r.several {
+		closed = r.older
+	}
+	for _, a := range closed {
 		a.closed = last
 	}
 	r.totals.Checks++
-	r.fresh, r.lists, r.open = nil, nil, nil
-	clear(r.doubtful)
+	r.fresh, r.lists, r.older, r.open = nil, nil, r.open, nil
+	for k, all := range r.doubtful {
+		r.doubtful[k] = slices.DeleteFunc(all, func(a *Attempt) bool { return !r.several || a.Start < r.last })
+	}
+	r.last = r.Now()
 }
 
 // checkStateLocked looks for every acknowledged write in a list of the present

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
 )
@@ -21,6 +22,8 @@ type Identity struct {
 	ListenPeer   string // the URL where it listens for the other members; "": Peer
 	Cluster      string // name=Peer of all, separated by commas
 	Quota        int64  // 0: etcd's default
+	// Election is for how long the others wait for a leader that is silent; 0: etcd's default, a second.
+	Election time.Duration
 }
 
 // Command returns the command of a process that is the member. It is this program, whose main function, or
@@ -64,6 +67,9 @@ func serve(text string) error {
 	cfg.Name, cfg.Dir, cfg.InitialCluster, cfg.QuotaBackendBytes = id.Name, id.Dir, id.Cluster, id.Quota
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = urls[0], urls[0]
 	cfg.AdvertisePeerUrls, cfg.ListenPeerUrls = urls[1], urls[2]
+	if id.Election > 0 {
+		cfg.ElectionMs, cfg.TickMs = uint(id.Election.Milliseconds()), uint(id.Election.Milliseconds()/10)
+	}
 	cfg.LogLevel, cfg.UnsafeNoFsync = "error", true // no test pulls the plug
 	server, err := embed.StartEtcd(cfg)
 	if err != nil {
