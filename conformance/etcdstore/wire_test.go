@@ -138,6 +138,13 @@ func (w *wire) holding(d direction) bool {
 	return w.full[d]
 }
 
+// connections returns how many are open.
+func (w *wire) connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.conns)
+}
+
 // release lets everything go on.
 func (w *wire) release() {
 	w.mu.Lock()

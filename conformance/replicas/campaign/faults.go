@@ -17,108 +17,131 @@ type fault struct {
 	start  func(ctx context.Context, r *run) error
 }
 
-func faults() []fault {
-	const short, long = 1500 * time.Millisecond, 4 * time.Second
+const (
+	short = 1500 * time.Millisecond
+	long  = 4 * time.Second
+)
+
+func faultsOfReplicas() []fault {
 	return []fault{
 		{name: "replica killed", weight: 12, lasts: short, start: func(_ context.Context, r *run) error {
-			return r.killReplica(r.replica())
+			r.killReplica(r.replica())
+			return nil
 		}},
-		{name: "replica killed, and nothing else", weight: 8, lasts: short, alone: true, start: func(_ context.Context, r *run) error {
-			of := r.replica()
-			r.moves.kill(of.url())
-			return r.killReplica(of)
-		}},
-		{name: "replica killed as it starts", weight: 4, lasts: short, start: func(ctx context.Context, r *run) error {
-			of := r.replica()
-			if err := r.killReplica(of); err != nil {
-				return err
-			}
-			if err := of.server.Exec(); err != nil {
-				return err
-			}
-			if err := sleep(ctx, r.upTo(400*time.Millisecond)); err != nil {
-				return err
-			}
-			return r.killReplica(of)
-		}},
+		{name: "replica killed, and nothing else", weight: 8, lasts: short, alone: true, start: killAlone},
+		{name: "replica killed as it starts", weight: 4, lasts: short, start: killAsItStarts},
 		{name: "replica paused", weight: 8, lasts: long, start: func(_ context.Context, r *run) error {
-			of := r.replica()
-			if of.server.EndedByItself() || r.down[of] {
-				return nil
-			}
-			return of.server.Pause()
-		}},
-		{name: "replica cut off from etcd", weight: 8, lasts: long, start: func(_ context.Context, r *run) error {
-			for _, l := range r.replica().etcd {
-				l.cut()
+			if of := r.replica(); !r.down[of] {
+				return of.server.Pause()
 			}
 			return nil
 		}},
-		{name: "replica hears nothing of etcd", weight: 6, lasts: long, start: func(_ context.Context, r *run) error {
-			for _, l := range r.replica().etcd {
-				l.stall()
-			}
-			return nil
-		}},
-		{name: "replica cut off from one member", weight: 6, lasts: long, start: func(_ context.Context, r *run) error {
-			r.replica().etcd[r.random.IntN(members)].cut()
-			return nil
-		}},
-		{name: "replica hears nothing of one member", weight: 6, lasts: long, start: func(_ context.Context, r *run) error {
-			r.replica().etcd[r.random.IntN(members)].stall()
-			return nil
-		}},
+		{name: "replica cut off from etcd", weight: 8, lasts: long, start: toAll((*link).cut)},
+		{name: "replica hears nothing of etcd", weight: 6, lasts: long, start: toAll((*link).stall)},
+		{name: "replica cut off from one member", weight: 6, lasts: long, start: toOne((*link).cut)},
+		{name: "replica hears nothing of one member", weight: 6, lasts: long, start: toOne((*link).stall)},
 		{name: "clients of a replica moved", weight: 6, start: func(_ context.Context, r *run) error {
 			r.replica().clients.cut()
 			return nil
 		}},
+		{name: "replica away for longer than history", weight: 4, lasts: short, alone: true, start: missHistory},
+	}
+}
+
+func faultsOfEtcd() []fault {
+	return []fault{
 		{name: "member killed", weight: 6, lasts: short, start: func(_ context.Context, r *run) error {
 			return r.member().kill()
 		}},
 		{name: "leader killed", weight: 6, lasts: short, start: func(ctx context.Context, r *run) error {
 			return r.cluster.leader(ctx).kill()
 		}},
-		{name: "leader paused", weight: 5, lasts: long, start: func(ctx context.Context, r *run) error {
-			return r.cluster.leader(ctx).pause()
-		}},
+		{name: "two members killed", weight: 3, lasts: long, alone: true, start: killTwo},
 		{name: "member paused", weight: 4, lasts: long, start: func(_ context.Context, r *run) error {
 			return r.member().pause()
 		}},
-		{name: "leader cut off from the members", weight: 6, lasts: long, start: func(ctx context.Context, r *run) error {
-			r.cluster.isolate(r.cluster.leader(ctx))
-			return nil
+		{name: "leader paused", weight: 5, lasts: long, start: func(ctx context.Context, r *run) error {
+			return r.cluster.leader(ctx).pause()
 		}},
 		{name: "member cut off from the members", weight: 4, lasts: long, start: func(_ context.Context, r *run) error {
 			r.cluster.isolate(r.member())
 			return nil
 		}},
-		{name: "two members killed", weight: 3, lasts: long, alone: true, start: func(_ context.Context, r *run) error {
-			first := r.random.IntN(members)
-			for i := range 2 {
-				if err := r.cluster.members[(first+i)%members].kill(); err != nil {
-					return err
-				}
-			}
+		{name: "leader cut off from the members", weight: 6, lasts: long, start: func(ctx context.Context, r *run) error {
+			r.cluster.isolate(r.cluster.leader(ctx))
 			return nil
 		}},
 		{name: "leader moved", weight: 5, start: moveLeader},
-		{name: "etcd compacted", weight: 5, start: func(ctx context.Context, r *run) error { return r.compact(ctx, r.safe) }},
-		{name: "member defragmented", weight: 3, start: func(ctx context.Context, r *run) error {
-			limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-			defer cancel()
-			_, _ = r.cluster.client.Defragment(limited, r.member().Client) // it may not serve
+		{name: "etcd compacted", weight: 5, start: func(ctx context.Context, r *run) error {
+			r.compact(ctx, r.safe)
 			return nil
 		}},
+		{name: "member defragmented", weight: 3, start: defragment},
 		{name: "no space", weight: 1, lasts: short, start: func(ctx context.Context, r *run) error {
 			return r.alarm(ctx, etcdserverpb.AlarmRequest_ACTIVATE)
 		}},
-		{name: "replica away for longer than history", weight: 4, lasts: short, alone: true, start: missHistory},
 	}
+}
+
+// toAll does something to what connects a replica with etcd.
+func toAll(do func(*link)) func(context.Context, *run) error {
+	return func(_ context.Context, r *run) error {
+		for _, l := range r.replica().etcd {
+			do(l)
+		}
+		return nil
+	}
+}
+
+// toOne does something to what connects a replica with one member of etcd.
+func toOne(do func(*link)) func(context.Context, *run) error {
+	return func(_ context.Context, r *run) error {
+		do(r.replica().etcd[r.random.IntN(members)])
+		return nil
+	}
+}
+
+// killAlone kills a replica, and measures when its watches go on at others.
+func killAlone(_ context.Context, r *run) error {
+	of := r.replica()
+	r.moves.kill(of.url())
+	r.killReplica(of)
+	return nil
+}
+
+func killAsItStarts(ctx context.Context, r *run) error {
+	of := r.replica()
+	r.killReplica(of)
+	if err := of.server.Exec(); err != nil {
+		return err
+	}
+	if err := sleep(ctx, r.upTo(400*time.Millisecond)); err != nil {
+		return err
+	}
+	r.killReplica(of)
+	return nil
+}
+
+func killTwo(_ context.Context, r *run) error {
+	first := r.random.IntN(members)
+	for i := range 2 {
+		if err := r.cluster.members[(first+i)%members].kill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func defragment(ctx context.Context, r *run) error {
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, _ = r.cluster.client.Defragment(limited, r.member().Client) // it may not serve
+	return nil
 }
 
 // choose draws a fault.
 func (r *run) choose() fault {
-	all := faults()
+	all := append(faultsOfReplicas(), faultsOfEtcd()...)
 	total := 0
 	for _, f := range all {
 		total += f.weight
@@ -136,12 +159,11 @@ func (r *run) replica() *replica { return r.cluster.replicas[r.random.IntN(repli
 func (r *run) member() *member   { return r.cluster.members[r.random.IntN(members)] }
 
 // killReplica kills a replica, unless it was.
-func (r *run) killReplica(of *replica) error {
+func (r *run) killReplica(of *replica) {
 	if err := of.server.Kill(); err != nil && !r.down[of] {
 		r.record.Violation("%s: %v", of.name, err)
 	}
 	r.down[of] = true
-	return nil
 }
 
 func (m *member) pause() error {
@@ -163,11 +185,10 @@ func moveLeader(ctx context.Context, r *run) error {
 }
 
 // compact compacts etcd to a revision, if it answers.
-func (r *run) compact(ctx context.Context, to int64) error {
+func (r *run) compact(ctx context.Context, to int64) {
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, _ = r.cluster.client.Compact(limited, to) // it may have no quorum, or have compacted more
-	return nil
 }
 
 // missHistory cuts a replica off, and compacts what it misses. Its clients go elsewhere, as a balancer that
@@ -188,5 +209,6 @@ func missHistory(ctx context.Context, r *run) error {
 		return fmt.Errorf("read etcd's revision: %w", err)
 	}
 	r.missed = now.Header.Revision
-	return r.compact(ctx, r.missed)
+	r.compact(ctx, r.missed)
+	return nil
 }

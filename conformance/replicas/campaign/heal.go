@@ -39,7 +39,7 @@ func (r *run) heal(ctx context.Context) error {
 			}
 			delete(r.down, of)
 		} else if err := of.server.Resume(); err != nil {
-			return fmt.Errorf("resume the replica %s: %w", of.name, err)
+			return fmt.Errorf("resume the replica %s: %w: %s", of.name, err, of.server.Log(2<<10))
 		}
 	}
 	if err := until(ctx, "etcd has no alarm", func() bool {
@@ -95,14 +95,14 @@ func (r *run) holes(of *replica) {
 	for _, found := range stateRead.FindAllSubmatch(fresh, -1) {
 		from, _ := strconv.ParseInt(string(found[1]), 10, 64) // digits
 		to, _ := strconv.ParseInt(string(found[2]), 10, 64)
-		if from == 0 { // its first state
+		r.record.Hole(record.Hole{Server: of.url(), From: from, To: to})
+		if from == 0 { // its first state: nobody has what was before
 			continue
 		}
 		r.report.Holes++
-		r.record.Hole(record.Hole{Server: of.url(), From: from, To: to})
 		if from >= r.missed || r.missed == 0 {
-			r.record.Violation("%s has missed the changes from %d to %d, although etcd was compacted up to %d only, or to what all "+
-				"replicas had", of.name, from, to, r.missed)
+			r.record.Violation("%s has missed the changes from %d to %d, although etcd was compacted up to %d only, or to "+
+				"what all replicas had", of.name, from, to, r.missed)
 		}
 	}
 }
@@ -154,7 +154,8 @@ func (r *run) compare(ctx context.Context, states []record.List) error {
 			shown[prefix+item.Key.Namespace+"/"+item.Key.Name] = item.RV
 		}
 		if !maps.Equal(stored, shown) {
-			r.record.Violation("etcd has %d objects below %s, the replicas show %d, or in other versions", len(stored), prefix, len(shown))
+			r.record.Violation("etcd has %d objects below %s, the replicas show %d, or in other versions", len(stored), prefix,
+				len(shown))
 		}
 	}
 	return nil
