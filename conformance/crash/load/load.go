@@ -275,7 +275,9 @@ func (l *Load) Verify(ctx context.Context) ([]record.List, error) {
 // state reads the present state of a resource.
 func (l *Load) state(ctx context.Context, c *program.Client, s record.Scope) (record.List, error) {
 	var a program.Answer
+	var least int64
 	if err := l.poll(ctx, "a list is answered", func() bool {
+		least = l.record.Highest()
 		a = c.Do(ctx, http.MethodGet, pathOf(s), nil)
 		return a.Code == http.StatusOK || l.cfg.Several == nil
 	}); err != nil {
@@ -285,11 +287,14 @@ func (l *Load) state(ctx context.Context, c *program.Client, s record.Scope) (re
 	if err := json.Unmarshal(a.Body, &list); err != nil || a.Code != http.StatusOK {
 		return record.List{}, fmt.Errorf("list %s: %s", s, a)
 	}
-	return record.List{Scope: s, RV: list.rv(), Items: list.versions(s.Resource)}, nil
+	return record.List{Scope: s, RV: list.rv(), Items: list.versions(s.Resource), Least: least}, nil
 }
 
 // sameState compares what two servers show while nothing is written.
 func (l *Load) sameState(one, other record.List, at string) {
+	if other.RV < other.Least {
+		l.record.Violation("the LIST of %s at %s is at %d, and %d had been given", one.Scope, at, other.RV, other.Least)
+	}
 	if !slices.Equal(one.Items, other.Items) {
 		l.record.Violation("the LIST of %s at %s has %d objects at %d, at another server it has %d at %d, or others",
 			one.Scope, at, len(other.Items), other.RV, len(one.Items), one.RV)

@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -111,10 +112,12 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte) Answe
 	ctx, cancel := context.WithTimeoutCause(ctx, requestLimit, errors.New("no answer within the limit"))
 	defer cancel()
 	base := c.at()
-	resp, err := c.send(ctx, base, method, path, body)
+	var connected atomic.Bool
+	resp, err := c.send(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}), base, method, path, body)
 	if err != nil {
-		var dial *net.OpError
-		return Answer{Err: err, Unsent: errors.As(err, &dial) && dial.Op == "dial", At: base}
+		return Answer{Err: err, Unsent: !connected.Load(), At: base}
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	raw, err := io.ReadAll(resp.Body)

@@ -10,6 +10,8 @@ type List struct {
 	Scope Scope
 	RV    int64
 	Items []Version
+	// Least is what Highest was before it was asked for. A storage that others write to goes on meanwhile.
+	Least int64
 }
 
 // Listed notes a LIST of any kind. Whether it shows the state of its
@@ -110,8 +112,12 @@ func (r *Record) Check(states []List, watches []*Watch) {
 // checkStateLocked looks for every acknowledged write in a list of the present
 // state, and for whatever else the list shows in the events.
 func (r *Record) checkStateLocked(s List, watches []*Watch) {
-	if s.RV < r.highest {
-		r.violationLocked("the LIST of %s is at %d, and %d had been given", s.Scope, s.RV, r.highest)
+	least := r.highest
+	if r.several {
+		least = s.Least
+	}
+	if s.RV < least {
+		r.violationLocked("the LIST of %s is at %d, and %d had been given", s.Scope, s.RV, least)
 	}
 	hidden := r.hiddenLocked(s, watches)
 	items := index(s.Items)

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"math"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"time"
@@ -79,7 +83,9 @@ func (r *run) ready(ctx context.Context, of *replica) error {
 			of.server.Log(4<<10))
 		return err
 	}
-	r.holes(of)
+	if err := r.holes(of); err != nil {
+		return err
+	}
 	r.back(of)
 	return nil
 }
@@ -88,10 +94,18 @@ func (r *run) ready(ctx context.Context, of *replica) error {
 var stateRead = regexp.MustCompile(`the state of etcd was read.*?after=(\d+) revision=(\d+)`)
 
 // holes notes what a replica says to have missed since it was asked last.
-func (r *run) holes(of *replica) {
-	text := of.server.Log(1 << 30)
-	fresh := text[of.read:]
-	of.read = int64(bytes.LastIndexByte(text, '\n') + 1)
+func (r *run) holes(of *replica) error {
+	log, err := os.Open(filepath.Join(of.dir, "server.log"))
+	if err != nil {
+		return fmt.Errorf("open the log of %s: %w", of.name, err)
+	}
+	defer func() { _ = log.Close() }() // it is only read
+	fresh, err := io.ReadAll(io.NewSectionReader(log, of.read, math.MaxInt64-of.read))
+	if err != nil {
+		return fmt.Errorf("read the log of %s: %w", of.name, err)
+	}
+	fresh = fresh[:bytes.LastIndexByte(fresh, '\n')+1]
+	of.read += int64(len(fresh))
 	for _, found := range stateRead.FindAllSubmatch(fresh, -1) {
 		from, _ := strconv.ParseInt(string(found[1]), 10, 64) // digits
 		to, _ := strconv.ParseInt(string(found[2]), 10, 64)
@@ -105,6 +119,7 @@ func (r *run) holes(of *replica) {
 				"what all replicas had", of.name, from, to, r.missed)
 		}
 	}
+	return nil
 }
 
 // alarm raises or ends the alarm that etcd has no space.
