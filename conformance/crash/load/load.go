@@ -29,6 +29,9 @@ type Config struct {
 	Readers int
 	// Pause is the mean time between two writes of a writer.
 	Pause time.Duration
+	// Calm is the least mean time between two reads of a reader, and between two operations of a client of the
+	// Register; 0: tens of milliseconds.
+	Calm time.Duration
 	// Compact is the mean time between two compactions; 0 is never.
 	Compact time.Duration
 	// Watchers is how many there are; 0: sixteen.

@@ -20,7 +20,7 @@ const readPause = 60 * time.Millisecond
 // read is one reader: it reads single objects and lists, in each way that a
 // resourceVersion allows.
 func (l *Load) read(ctx context.Context, random *rand.Rand, c *program.Client) {
-	for wait(ctx, between(random, readPause)) {
+	for wait(ctx, between(random, max(readPause, l.cfg.Calm))) {
 		s := l.scopes[random.IntN(len(l.scopes))]
 		if random.IntN(2) == 0 {
 			s.Namespace = ""

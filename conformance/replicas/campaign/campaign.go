@@ -29,8 +29,9 @@ import (
 const (
 	members  = 3
 	replicas = 3
-	// compactEvery is how often a replica compacts etcd: never what a registered one has not reached.
-	compactEvery = 3 * time.Second
+	// compactEvery is how often a replica compacts etcd, to where that was at the last time: never what a
+	// registered one has not reached, nor what one needs that was away for less than that.
+	compactEvery = 15 * time.Second
 	// calm is the longest time before a fault, and between its end and a check.
 	calm = 500 * time.Millisecond
 	// rounds is how many rounds of faults pass until everything is checked.
@@ -55,7 +56,8 @@ type Config struct {
 	// Watchers is how many there are; 24 make it proof.
 	Watchers int
 	Readers  int
-	// Pause is the mean time between two writes of a writer.
+	// Pause is the mean time between two writes of a writer, two reads of a reader, and two operations of one of
+	// the clients whose operations are checked for linearizability.
 	Pause time.Duration
 	// Election is for how long members of etcd wait for a leader that is silent; 0: etcd's default, a second.
 	Election time.Duration
@@ -114,7 +116,7 @@ func (r *run) run(ctx context.Context) error {
 	var err error
 	r.load, err = load.New(ctx, load.Config{
 		Server: r.cluster.replicas[0].server, Record: r.record, Seed: r.cfg.Seed, Writers: r.cfg.Writers,
-		Readers: r.cfg.Readers, Watchers: r.cfg.Watchers, Pause: r.cfg.Pause,
+		Readers: r.cfg.Readers, Watchers: r.cfg.Watchers, Pause: r.cfg.Pause, Calm: r.cfg.Pause,
 		Several: &load.Several{Pick: r.pick, All: urls, Acknowledged: r.outage.acknowledged, WentOn: r.moves.wentOn},
 	})
 	if err != nil {
