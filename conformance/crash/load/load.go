@@ -259,23 +259,48 @@ func (l *Load) Verify(ctx context.Context) ([]record.List, error) {
 	}
 	var states []record.List
 	for _, resource := range []string{configMaps, secrets, widgets} {
-		for i, c := range l.each {
-			list, err := l.state(ctx, c, record.Scope{Resource: resource})
-			if err != nil {
-				return nil, err
-			}
-			if i == 0 {
-				states = append(states, list)
-				continue
-			}
-			l.sameState(states[len(states)-1], list, l.cfg.Several.All[i])
+		state, err := l.present(ctx, record.Scope{Resource: resource})
+		if err != nil {
+			return nil, err
 		}
+		states = append(states, state)
 	}
 	l.record.Check(states, l.watches)
 	return states, nil
 }
 
-// state reads the present state of a resource.
+// agreeTries is how often all servers are asked until they agree: a write without an answer may take effect
+// meanwhile.
+const agreeTries = 5
+
+// present returns the present state of a resource, which all servers show.
+func (l *Load) present(ctx context.Context, s record.Scope) (record.List, error) {
+	for try := 1; ; try++ {
+		var lists []record.List
+		for _, c := range l.each {
+			list, err := l.state(ctx, c, s)
+			if err != nil {
+				return list, err
+			}
+			lists = append(lists, list)
+		}
+		differs := slices.IndexFunc(lists, func(list record.List) bool { return !slices.Equal(list.Items, lists[0].Items) })
+		if differs < 0 {
+			return lists[0], nil
+		}
+		if try == agreeTries {
+			l.record.Violation("the LIST of %s at %s has %d objects at %d, at %s it has %d at %d, or others", s,
+				l.cfg.Several.All[0], len(lists[0].Items), lists[0].RV,
+				l.cfg.Several.All[differs], len(lists[differs].Items), lists[differs].RV)
+			return lists[0], nil
+		}
+		wait(ctx, agreePause)
+	}
+}
+
+const agreePause = 200 * time.Millisecond
+
+// state reads what a server shows of a resource.
 func (l *Load) state(ctx context.Context, c *program.Client, s record.Scope) (record.List, error) {
 	var a program.Answer
 	var least int64
@@ -290,18 +315,10 @@ func (l *Load) state(ctx context.Context, c *program.Client, s record.Scope) (re
 	if err := json.Unmarshal(a.Body, &list); err != nil || a.Code != http.StatusOK {
 		return record.List{}, fmt.Errorf("list %s: %s", s, a)
 	}
+	if list.rv() < least {
+		l.record.Violation("the LIST of %s at %s is at %d, and %d had been given", s, a.At, list.rv(), least)
+	}
 	return record.List{Scope: s, RV: list.rv(), Items: list.versions(s.Resource), Least: least}, nil
-}
-
-// sameState compares what two servers show while nothing is written.
-func (l *Load) sameState(one, other record.List, at string) {
-	if other.RV < other.Least {
-		l.record.Violation("the LIST of %s at %s is at %d, and %d had been given", one.Scope, at, other.RV, other.Least)
-	}
-	if !slices.Equal(one.Items, other.Items) {
-		l.record.Violation("the LIST of %s at %s has %d objects at %d, at another server it has %d at %d, or others",
-			one.Scope, at, len(other.Items), other.RV, len(one.Items), one.RV)
-	}
 }
 
 // fence writes an object until that is acknowledged: all changes of its scope

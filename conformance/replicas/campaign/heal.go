@@ -148,8 +148,8 @@ func (r *run) alarm(ctx context.Context, action etcdserverpb.AlarmRequest_AlarmA
 	return nil
 }
 
-// compare compares what all replicas show with the keys in etcd.
-func (r *run) compare(ctx context.Context, states []record.List) error {
+// compare compares what all replicas show with the keys in etcd, and says how they differ.
+func (r *run) compare(ctx context.Context, states []record.List) (differs string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, healLimit)
 	defer cancel()
 	for _, state := range states {
@@ -159,7 +159,7 @@ func (r *run) compare(ctx context.Context, states []record.List) error {
 		}
 		now, err := r.cluster.client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 		if err != nil {
-			return fmt.Errorf("read %s: %w", prefix, err)
+			return "", fmt.Errorf("read %s: %w", prefix, err)
 		}
 		stored, shown := map[string]int64{}, map[string]int64{}
 		for _, kv := range now.Kvs {
@@ -169,9 +169,9 @@ func (r *run) compare(ctx context.Context, states []record.List) error {
 			shown[prefix+item.Key.Namespace+"/"+item.Key.Name] = item.RV
 		}
 		if !maps.Equal(stored, shown) {
-			r.record.Violation("etcd has %d objects below %s, the replicas show %d, or in other versions", len(stored), prefix,
-				len(shown))
+			return fmt.Sprintf("etcd has %d objects below %s, the replicas show %d, or in other versions", len(stored), prefix,
+				len(shown)), nil
 		}
 	}
-	return nil
+	return "", nil
 }
