@@ -38,7 +38,7 @@ const (
 	rounds = 4
 	// healLimit is how long a replica may take to be ready after the last fault has ended: etcd's alarms are
 	// looked at every ten seconds.
-	healLimit = 90 * time.Second
+	healLimit = 3 * time.Minute
 	// linearLimit is how long one history may take to check.
 	linearLimit = 20 * time.Second
 )
@@ -59,7 +59,8 @@ type Config struct {
 	// Pause is the mean time between two writes of a writer, two reads of a reader, and two operations of one of
 	// the clients whose operations are checked for linearizability.
 	Pause time.Duration
-	// Election is for how long members of etcd wait for a leader that is silent; 0: etcd's default, a second.
+	// Election is for how long members of etcd wait for a leader that is silent, and replicas for etcd; 0: their
+	// defaults, a second and two.
 	Election time.Duration
 	// AfterRound, if there is one, is called after each round of faults, with a client of etcd.
 	AfterRound func(ctx context.Context, etcd *clientv3.Client) error

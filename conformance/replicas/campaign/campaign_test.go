@@ -21,7 +21,7 @@ import (
 
 var (
 	faults = flag.Int("faults", 0, "how many things fail; 0: as many as there is time for")
-	lasts  = flag.Duration("for", 75*time.Second, "how long things fail, at most; 0: until there were enough -faults")
+	lasts  = flag.Duration("for", 0, "how long things fail, at most; 0: until there were enough -faults")
 	seed   = flag.Uint64("seed", 0, "repeats the choices of a run, though not its timing; 0 picks one")
 	pause  = flag.Duration("pause", 150*time.Millisecond, "the mean time between two writes of one of the writers")
 	// On a machine with little to spare, a second without a word from the leader is nothing special.
@@ -55,8 +55,17 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// asked skips a test unless it is said how much is to fail: it takes minutes, and a machine of its own.
+func asked(t *testing.T) {
+	t.Helper()
+	if *faults == 0 && *lasts == 0 {
+		t.Skip("neither -faults nor -for says how much is to fail: make campaign")
+	}
+}
+
 // TestReplicasLoseNothingWhateverFails has 16 writers and 24 watchers, which a balancer sends to any replica.
 func TestReplicasLoseNothingWhateverFails(t *testing.T) {
+	asked(t)
 	dir, err := os.MkdirTemp("", "gapless-campaign-") //nolint:usetesting // it is kept if the test fails, with the histories
 	if err != nil {
 		t.Fatalf("make a directory: %v", err)
@@ -85,6 +94,7 @@ func TestReplicasLoseNothingWhateverFails(t *testing.T) {
 
 // TestCheckDetectsAWriteThatWasLost deletes an object in etcd that nobody has deleted.
 func TestCheckDetectsAWriteThatWasLost(t *testing.T) {
+	asked(t)
 	report, err := campaign.Run(t.Context(), campaign.Config{
 		Program: *built, Dir: t.TempDir(), Faults: 1, Seed: *seed, Out: io.Discard,
 		Port:    func() string { return harness.FreePort(t) },

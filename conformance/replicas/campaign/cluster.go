@@ -157,11 +157,16 @@ func (c *cluster) startReplica(ctx context.Context, i int, cfg Config) error {
 			return fmt.Errorf("copy the credentials of the first replica: %w", err)
 		}
 	}
-	var err error
-	r.server, err = program.New(program.Config{Path: cfg.Program, Dir: r.dir, Flags: []string{
+	flags := []string{
 		"--etcd-servers", strings.Join(servers, ","), "--etcd-compaction-interval", compactEvery.String(),
 		"--log-level", "info", "--bootstrap", "server", // it makes no config maps: the record knows of every one
-	}})
+	}
+	if cfg.Election > 0 {
+		flags = append(flags, "--etcd-healthcheck-timeout", cfg.Election.String(), "--etcd-readycheck-timeout",
+			cfg.Election.String())
+	}
+	var err error
+	r.server, err = program.New(program.Config{Path: cfg.Program, Dir: r.dir, Flags: flags})
 	if err != nil {
 		return fmt.Errorf("describe a replica: %w", err)
 	}
