@@ -24,7 +24,7 @@ var (
 	lasts  = flag.Duration("for", 0, "how long things fail, at most; 0: until there were enough -faults")
 	seed   = flag.Uint64("seed", 0, "repeats the choices of a run, though not its timing; 0 picks one")
 	pause  = flag.Duration("pause", 150*time.Millisecond, "the mean time between two writes of one of the writers")
-	// On a machine with little to spare, a second without a word from the leader is nothing special.
+	// On a machine with little to spare, a leader that is silent for a second is nothing special.
 	election = flag.Duration("election", 2*time.Second, "for how long members of etcd wait for a leader that is silent")
 	// built is the program under test.
 	built = flag.String("program", "", "path of the program; empty builds it")

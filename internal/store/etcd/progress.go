@@ -104,8 +104,8 @@ const (
 	mostAsked = 3
 )
 
-// ask makes a linearizable read. The client takes one member after the other, and one that was cut off without
-// a word counts as connected until grpc's keep-alive finds out: everybody would wait for it, because
+// ask makes a linearizable read. The client takes one member after the other, and one that was cut off silently
+// counts as connected until grpc's keep-alive finds out: everybody would wait for it, because
 // all who read share a read. So others are asked meanwhile, and the first answer is taken.
 func (s *Store) ask(ctx context.Context) (*clientv3.GetResponse, error) {
 	type answer struct {
