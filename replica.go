@@ -59,7 +59,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	if r.layout, err = encrypted.OpenLayout(ctx, layout.New(s.cfg.Etcd.Prefix, s.live), s.encryption(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.openEtcd(ctx, r); err != nil {
+	if err := s.openEtcd(ctx, r, own); err != nil {
 		return nil, err
 	}
 	id, err := s.replicaID()
@@ -77,19 +77,29 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
 
-// openEtcd opens the store.
-func (s *Server) openEtcd(ctx context.Context, r *replica) (err error) {
+// openEtcd opens the store. own is the prefix of gapless's own keys.
+func (s *Server) openEtcd(ctx context.Context, r *replica, own string) (err error) {
 	r.store, err = etcd.Open(ctx, etcd.Options{
 		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout,
 		Dir:     filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
 		History: max(s.cfg.History, 0), HistoryBytes: max(s.cfg.HistoryBytes, 0), Logger: s.cfg.Logger,
 		TTL: s.timeToLive,
+		Admit: func(ctx context.Context, client *clientv3.Client) error { return admit(ctx, client, own) },
 	})
 	if err != nil {
 		return fmt.Errorf("open the replica of etcd: %w", err)
 	}
 	r.client, r.patient = r.store.Client(), newPatientStore(r.store, s.cfg.Etcd.HealthcheckTimeout)
 	return nil
+}
+
+// admit refuses the objects of a migration that did not finish.
+func admit(ctx context.Context, client *clientv3.Client, own string) error {
+	migration, err := members.UnfinishedMigration(ctx, client, own)
+	if err == nil && migration != nil {
+		return &etcd.RefusedError{Cause: migration}
+	}
+	return err
 }
 
 // timeToLive is how long an object stays after its last write; 0: for ever.
