@@ -65,7 +65,7 @@ additional exit codes.`,
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newBackup(io), newRestore(io),
-		newDemo(io), newVersion(io))
+		newMigrate(io), newDemo(io), newVersion(io))
 	root.AddCommand(faults.Program{
 		In: io.in, Out: io.out, Err: io.err,
 		Usage: func(err error) error { return &usageError{err} },
