@@ -219,7 +219,7 @@ func IntoEtcd(ctx context.Context, o Options) (done Result, err error) {
 	}
 	last := from.log.Stats().Revision
 	plan := Plan{Objects: from.count, Directory: last, Etcd: to.rev, Begun: to.count}
-	if err := o.Checked(plan); err != nil {
+	if err := m.Checked(plan); err != nil {
 		return done, err
 	}
 	if begun == nil {
