@@ -60,7 +60,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	if r.layout, err = encrypted.OpenLayout(ctx, plain, s.encryption(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.openEtcd(ctx, r, plain.Known()); err != nil {
+	if err := s.openEtcd(ctx, r, own, plain.Known()); err != nil {
 		return nil, err
 	}
 	id, err := s.replicaID()
@@ -78,19 +78,29 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
 
-// openEtcd opens the store. known are the resources of the layout.
-func (s *Server) openEtcd(ctx context.Context, r *replica, known map[string]string) (err error) {
+// openEtcd opens the store. own is the prefix of gapless's own keys, known are the resources of the layout.
+func (s *Server) openEtcd(ctx context.Context, r *replica, own string, known map[string]string) (err error) {
 	r.store, err = etcd.Open(ctx, etcd.Options{
 		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout, Known: known,
 		Dir:     filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
 		History: max(s.cfg.History, 0), HistoryBytes: max(s.cfg.HistoryBytes, 0), Logger: s.cfg.Logger,
-		TTL: s.timeToLive,
+		TTL:   s.timeToLive,
+		Admit: func(ctx context.Context, client *clientv3.Client) error { return admit(ctx, client, own) },
 	})
 	if err != nil {
 		return fmt.Errorf("open the replica of etcd: %w", err)
 	}
 	r.client, r.patient = r.store.Client(), newPatientStore(r.store, s.cfg.Etcd.HealthcheckTimeout)
 	return nil
+}
+
+// admit refuses the objects of a migration that did not finish.
+func admit(ctx context.Context, client *clientv3.Client, own string) error {
+	migration, err := members.UnfinishedMigration(ctx, client, own)
+	if err == nil && migration != nil {
+		return &etcd.RefusedError{Cause: migration}
+	}
+	return err
 }
 
 // timeToLive is how long an object stays after its last write; 0: for ever.

@@ -42,7 +42,7 @@ func TestTheManifestsOfReplicasAreWhatAClusterAccepts(t *testing.T) {
 	text := deployed(t, "replicas.yaml")
 	gaplesstest.New(t).Apply(t, text)
 	checked := 0
-	for _, object := range strings.Split(text, "\n---\n") {
+	for object := range strings.SplitSeq(text, "\n---\n") {
 		var of struct {
 			Spec struct {
 				Template struct {

@@ -66,7 +66,7 @@ additional exit codes.`,
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newBackup(io), newRestore(io),
-		newDemo(io), newVersion(io))
+		newMigrate(io), newDemo(io), newVersion(io))
 	connect := func(cmd *cobra.Command) func() (*rest.Config, error) {
 		var c connection
 		c.addTo(cmd)

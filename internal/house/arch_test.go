@@ -58,6 +58,11 @@ var policy = map[string][]string{
 	"internal/seed":      {"kube", "internal/wire", "internal/kinds"},
 	"internal/backup":    {"internal/store", "internal/store/revlog", "internal/durable"},
 	"internal/baseline":  {"internal/store"},
+	"internal/migrate": {
+		"internal/store", "internal/store/revlog", "internal/store/encrypted", "internal/store/etcd",
+		"internal/store/etcd/members",
+		"internal/backup", "internal/kinds",
+	},
 	"internal/serve": {
 		"internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers",
 		"internal/controllers/expiry", "internal/apiserver",

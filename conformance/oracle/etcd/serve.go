@@ -48,7 +48,8 @@ func (id Identity) Command(ctx context.Context) (*exec.Cmd, error) {
 func (id Identity) flags() []string {
 	flags := []string{
 		"--name=" + id.Name, "--data-dir=" + id.Dir, "--initial-cluster=" + id.Cluster,
-		fmt.Sprint("--quota-backend-bytes=", id.Quota), "--listen-client-urls=" + id.Client, "--advertise-client-urls=" + id.Client,
+		fmt.Sprint("--quota-backend-bytes=", id.Quota),
+		"--listen-client-urls=" + id.Client, "--advertise-client-urls=" + id.Client,
 		"--listen-peer-urls=" + cmp.Or(id.ListenPeer, id.Peer), "--initial-advertise-peer-urls=" + id.Peer,
 		"--log-level=error", "--unsafe-no-fsync",
 	}

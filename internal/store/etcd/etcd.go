@@ -13,8 +13,11 @@
 package etcd
 
 import (
+	"context"
 	"log/slog"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 )
@@ -60,6 +63,9 @@ type Options struct {
 	// TTL, if not nil, is how long the object of a key of the store lives after each write of it that is
 	// not lasting; 0: until it is deleted. etcd deletes it.
 	TTL func(key string) time.Duration
+	// Admit, if not nil, is asked before the store reads what etcd has, each time that it connects. A
+	// *RefusedError ends Run.
+	Admit func(ctx context.Context, client *clientv3.Client) error
 	// FS replaces the file system below Dir, for tests of failures. SegmentBytes and GroupWrites are
 	// for them too; see revlog.Options.
 	FS           disk.FS

@@ -37,7 +37,7 @@ const (
 	pageKeys = 1000
 )
 
-// follow records what etcd commits, until ctx ends. Error: *HistoryError.
+// follow records what etcd commits, until ctx ends. Errors: *HistoryError, *RefusedError.
 func (s *Store) follow(ctx context.Context) error {
 	for retry := firstRetry; ; {
 		began := time.Now()
@@ -47,6 +47,9 @@ func (s *Store) follow(ctx context.Context) error {
 		}
 		s.health.failed(err)
 		if _, is := errors.AsType[*HistoryError](err); is {
+			return err
+		}
+		if _, is := errors.AsType[*RefusedError](err); is {
 			return err
 		}
 		if _, is := errors.AsType[*store.PoisonedError](err); is {
@@ -107,6 +110,11 @@ func (s *Store) contact(ctx context.Context) error {
 		return err
 	}
 	s.cluster.Store(resp.Header.ClusterId)
+	if s.opts.Admit != nil {
+		if err := s.opts.Admit(ctx, s.client); err != nil {
+			return err
+		}
+	}
 	if at := s.recorded(); resp.Header.Revision < at.rev {
 		return s.wentBack(resp.Header.Revision, at.rev)
 	}

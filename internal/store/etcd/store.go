@@ -107,8 +107,8 @@ func withSlash(prefix string) string {
 func (s *Store) Client() *clientv3.Client { return s.client }
 
 // Run follows etcd until ctx ends or Close is called. It is called once. It returns nil,
-// *HistoryError if etcd does not continue what the replica has, or the *store.PoisonedError of a
-// disk that failed.
+// *HistoryError if etcd does not continue what the replica has, the *RefusedError of Options.Admit, or
+// the *store.PoisonedError of a disk that failed.
 func (s *Store) Run(ctx context.Context) error {
 	if !s.started.CompareAndSwap(false, true) {
 		select {

@@ -21,6 +21,7 @@ package revlog
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -344,6 +345,9 @@ type Floor struct {
 	Reason    string    // what removed it: "age", "bytes", "requested"; "" if unknown
 	RemovedAt time.Time // when it was removed; zero if unknown
 }
+
+// ID tells this log from all others: it is made with it, and a copy has it too.
+func (l *Log) ID() string { return hex.EncodeToString(l.uuid[:]) }
 
 // Stats returns the present figures; the maps belong to the caller.
 func (l *Log) Stats() Stats {
