@@ -1,0 +1,244 @@
+package replicas_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/internal/kinds"
+)
+
+// left are the plugins of kube-apiserver that are on by default there and not in gapless.
+var left = []string{
+	"LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority", "DefaultTolerationSeconds",
+	"DefaultStorageClass", "StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize",
+	"RuntimeClass", "DefaultIngressClass", "ClusterTrustBundleAttest", "PodTopologyLabels", "NodeDeclaredFeatureValidator",
+	"PodResizeValidator", "ResourceQuota",
+}
+
+// end is one of both servers, as a client with a certificate of the cluster's CA sees it.
+type end struct {
+	name, url string
+	web       *http.Client
+}
+
+// reply is an answer.
+type reply struct {
+	code     int
+	warnings []string
+	text     []byte
+}
+
+// request is one request but for the server that it goes to.
+type request struct {
+	method, path, contentType string
+	body                      []byte
+}
+
+// do sends a request.
+func (e *end) do(ctx context.Context, r request) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, e.url+r.path, bytes.NewReader(r.body))
+	if err != nil {
+		return reply{}, fmt.Errorf("make a request: %w", err)
+	}
+	req.Header.Set("User-Agent", "beside/1")
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	resp, err := e.web.Do(req)
+	if err != nil {
+		return reply{}, fmt.Errorf("%s at %s: %w", r.method, e.name, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return reply{}, fmt.Errorf("%s at %s: read the answer: %w", r.method, e.name, err)
+	}
+	return reply{code: resp.StatusCode, warnings: resp.Header.Values("Warning"), text: text}, nil
+}
+
+// get reads an object or a list; nil is what there is not.
+func (e *end) get(ctx context.Context, path string) (map[string]any, error) {
+	r, err := e.do(ctx, request{method: http.MethodGet, path: path})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.code == http.StatusNotFound:
+		return nil, nil
+	case r.code != http.StatusOK:
+		return nil, fmt.Errorf("GET %s at %s: %d %s", path, e.name, r.code, r.text)
+	}
+	return tree(r.text)
+}
+
+// tree decodes an object, with numbers as they are written.
+func tree(text []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var o map[string]any
+	if err := d.Decode(&o); err != nil {
+		return nil, fmt.Errorf("decode %.200q: %w", text, err)
+	}
+	return o, nil
+}
+
+// both are a kube-apiserver and a replica over one etcd, with the same plugins of admission and without controllers.
+type both struct {
+	cluster  *harness.Cluster
+	gapless  *replica
+	dir      string // of the replica
+	config   func(*gapless.Config)
+	upstream *end
+	ours     *end
+}
+
+// startBoth starts both. encryption is the configuration of both, "" for none.
+func startBoth(t *testing.T, encryption string) *both {
+	t.Helper()
+	b := &both{dir: t.TempDir()}
+	flags := []string{"--disable-admission-plugins=" + strings.Join(left, ",")}
+	files := t.TempDir()
+	if encryption != "" {
+		flags = append(flags, "--encryption-provider-config="+writeFile(t, files, "encryption.yaml", []byte(encryption)))
+	}
+	b.cluster = harness.StartCluster(t, flags...)
+	authority := writeFile(t, files, "ca.crt", b.cluster.Admin.CA)
+	b.config = func(cfg *gapless.Config) {
+		if encryption != "" {
+			cfg.EncryptionProviderConfig = filepath.Join(files, "encryption.yaml")
+		}
+		cfg.Authentication.ClientCAFile = authority
+		cfg.Controllers = []string{"-namespace-controller", "-garbage-collector-controller"}
+	}
+	b.upstream = b.end(t, "kube-apiserver", b.cluster.URL, b.cluster.Admin.CA)
+	b.startGapless(t)
+	return b
+}
+
+// startGapless starts the replica, again if it was stopped.
+func (b *both) startGapless(t *testing.T) {
+	t.Helper()
+	b.gapless = start(t, b.cluster.EtcdURL(), b.dir, b.config)
+	cfg := b.gapless.RESTConfig()
+	b.ours = b.end(t, "gapless", cfg.Host, cfg.CAData)
+}
+
+func (b *both) end(t *testing.T, name, url string, authority []byte) *end {
+	t.Helper()
+	admin := b.cluster.Admin
+	own, err := tls.X509KeyPair(admin.Cert, admin.Key)
+	if err != nil {
+		t.Fatalf("read the client's certificate: %v", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}},
+		ForceAttemptHTTP2: true,
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &end{name: name, url: url, web: &http.Client{Transport: transport}}
+}
+
+// writeFile writes a file and returns its path.
+func writeFile(t *testing.T, dir, name string, text []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatalf("write %s: %v", name, err)
+	}
+	return path
+}
+
+// pathOf is the path of an object, or of a collection; that of all namespaces if namespace is "".
+func pathOf(r *kinds.Resource, namespace, name string) string {
+	p := "/apis/" + r.APIVersion()
+	if r.Group == "" {
+		p = "/api/" + r.Version
+	}
+	if r.Namespaced && namespace != "" {
+		p += "/namespaces/" + namespace
+	}
+	if p += "/" + r.Plural; name != "" {
+		p += "/" + name
+	}
+	return p
+}
+
+// Each object has a twin, which only kube-apiserver writes. What is called mixed in the one is called plain in the
+// other. IPAddresses are named otherwise.
+var (
+	toTwin   = strings.NewReplacer("mixed", "plain", "10.77.1.", "10.77.2.")
+	fromTwin = strings.NewReplacer("plain", "mixed", "10.77.2.", "10.77.1.")
+)
+
+var (
+	anyUID     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	anyVersion = regexp.MustCompile(`\b[0-9]{3,}\b`)
+)
+
+// comparable is an answer or an object in etcd without what differs between twins: uid, resourceVersion, and times
+// that the server has set.
+func comparable(text []byte) (map[string]any, error) {
+	o, err := tree([]byte(fromTwin.Replace(string(text))))
+	if err != nil {
+		return nil, err
+	}
+	if o["kind"] == "Status" {
+		message, _ := o["message"].(string)
+		o["message"] = anyVersion.ReplaceAllString(anyUID.ReplaceAllString(message, "UID"), "VERSION")
+		if details, is := o["details"].(map[string]any); is {
+			delete(details, "uid")
+		}
+		return o, nil
+	}
+	if items, is := o["items"].([]any); is {
+		for _, item := range items {
+			if item, is := item.(map[string]any); is {
+				withoutTimes(item)
+			}
+		}
+	}
+	withoutTimes(o)
+	return o, nil
+}
+
+func withoutTimes(o map[string]any) {
+	metadata, _ := o["metadata"].(map[string]any)
+	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp"} {
+		delete(metadata, name)
+	}
+	if metadata["deletionTimestamp"] != nil {
+		metadata["deletionTimestamp"] = "set"
+	}
+	managers, _ := metadata["managedFields"].([]any)
+	for _, m := range managers {
+		if m, is := m.(map[string]any); is {
+			delete(m, "time")
+		}
+	}
+	// They are in the order of their times, which twins may have in two seconds.
+	slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+}
+
+// jsonOf encodes what was decoded.
+func jsonOf(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode a tree: %v", err))
+	}
+	return string(text)
+}
