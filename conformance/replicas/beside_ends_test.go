@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
@@ -48,8 +49,26 @@ type request struct {
 	body                      []byte
 }
 
-// do sends a request.
+// do sends a request, again where a server that is busy refuses it, or has not reached a resourceVersion yet.
 func (e *end) do(ctx context.Context, r request) (reply, error) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		answer, err := e.once(ctx, r)
+		again := answer.code == http.StatusServiceUnavailable || answer.code == http.StatusTooManyRequests ||
+			answer.code == http.StatusGatewayTimeout && r.method == http.MethodGet
+		if err != nil || !again {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+func (e *end) once(ctx context.Context, r request) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, e.url+r.path, bytes.NewReader(r.body))
 	if err != nil {
 		return reply{}, fmt.Errorf("make a request: %w", err)
@@ -99,33 +118,35 @@ func tree(text []byte) (map[string]any, error) {
 type both struct {
 	cluster  *harness.Cluster
 	gapless  *replica
-	dir      string // of the replica
+	dir, etc string // the directory of the replica, and that of the configurations of encryption
 	config   func(*gapless.Config)
 	upstream *end
 	ours     *end
 }
 
-// startBoth starts both. encryption is the configuration of both, "" for none.
-func startBoth(t *testing.T, encryption string) *both {
+// startBoth starts both, which encrypt Secrets by some providers of an EncryptionConfiguration.
+func startBoth(t *testing.T, providers string) *both {
 	t.Helper()
-	b := &both{dir: t.TempDir()}
-	flags := []string{"--disable-admission-plugins=" + strings.Join(left, ",")}
-	files := t.TempDir()
-	if encryption != "" {
-		flags = append(flags, "--encryption-provider-config="+writeFile(t, files, "encryption.yaml", []byte(encryption)))
-	}
-	b.cluster = harness.StartCluster(t, flags...)
-	authority := writeFile(t, files, "ca.crt", b.cluster.Admin.CA)
+	b := &both{dir: t.TempDir(), etc: t.TempDir()}
+	b.cluster = harness.StartCluster(t, "--disable-admission-plugins="+strings.Join(left, ","),
+		"--encryption-provider-config="+b.encrypt(t, "kube-apiserver", providers))
+	file, authority := b.encrypt(t, "gapless", providers), writeFile(t, b.etc, "ca.crt", b.cluster.Admin.CA)
 	b.config = func(cfg *gapless.Config) {
-		if encryption != "" {
-			cfg.EncryptionProviderConfig = filepath.Join(files, "encryption.yaml")
-		}
+		cfg.EncryptionProviderConfig = file
 		cfg.Authentication.ClientCAFile = authority
+		cfg.Etcd.HealthcheckTimeout = 5 * time.Minute // the machine may be busy
 		cfg.Controllers = []string{"-namespace-controller", "-garbage-collector-controller"}
 	}
 	b.upstream = b.end(t, "kube-apiserver", b.cluster.URL, b.cluster.Admin.CA)
 	b.startGapless(t)
 	return b
+}
+
+// encrypt writes the configuration of encryption that a server has from its next start on, and returns the file.
+func (b *both) encrypt(t *testing.T, server, providers string) string {
+	t.Helper()
+	return writeFile(t, b.etc, server+".yaml", []byte(`{"apiVersion":"apiserver.config.k8s.io/v1",
+		"kind":"EncryptionConfiguration","resources":[{"resources":["secrets"],"providers":[`+providers+`]}]}`))
 }
 
 // startGapless starts the replica, again if it was stopped.
@@ -188,50 +209,52 @@ var (
 var (
 	anyUID     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	anyVersion = regexp.MustCompile(`\b[0-9]{3,}\b`)
+	anyTime    = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z"`)
+	// began is before every time that a server sets; those of the manifests are from months ago.
+	began = time.Now().Add(-time.Minute)
 )
 
-// comparable is an answer or an object in etcd without what differs between twins: uid, resourceVersion, and times
-// that the server has set.
-func comparable(text []byte) (map[string]any, error) {
-	o, err := tree([]byte(fromTwin.Replace(string(text))))
+// normal is an answer or an object in etcd without what differs between twins: its uid, its resourceVersion, and
+// times that the server has set.
+func normal(text []byte) (map[string]any, error) {
+	o, err := tree(text)
 	if err != nil {
 		return nil, err
 	}
 	if o["kind"] == "Status" {
-		message, _ := o["message"].(string)
-		o["message"] = anyVersion.ReplaceAllString(anyUID.ReplaceAllString(message, "UID"), "VERSION")
-		if details, is := o["details"].(map[string]any); is {
-			delete(details, "uid")
-		}
-		return o, nil
+		text = anyVersion.ReplaceAll(anyUID.ReplaceAll(text, []byte("UID")), []byte("0"))
+		return tree([]byte(fromTwin.Replace(string(text))))
 	}
+	all := []any{o}
 	if items, is := o["items"].([]any); is {
-		for _, item := range items {
-			if item, is := item.(map[string]any); is {
-				withoutTimes(item)
-			}
+		all = append(all, items...)
+	}
+	for _, one := range all {
+		one, _ := one.(map[string]any)
+		metadata, _ := one["metadata"].(map[string]any)
+		if uid, is := metadata["uid"].(string); is && uid != "" {
+			text = bytes.ReplaceAll(text, []byte(uid), []byte("UID"))
 		}
 	}
-	withoutTimes(o)
+	text = anyTime.ReplaceAllFunc(text, func(quoted []byte) []byte {
+		if at, err := time.Parse(`"`+time.RFC3339+`"`, string(quoted)); err == nil && at.After(began) {
+			return []byte(`"NOW"`)
+		}
+		return quoted
+	})
+	if o, err = tree([]byte(fromTwin.Replace(string(text)))); err != nil {
+		return nil, err
+	}
+	items, _ := o["items"].([]any)
+	for _, one := range append(items, o) {
+		one, _ := one.(map[string]any)
+		metadata, _ := one["metadata"].(map[string]any)
+		delete(metadata, "resourceVersion")
+		// They are in the order of their times, which are not of the same second for twins.
+		managers, _ := metadata["managedFields"].([]any)
+		slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	}
 	return o, nil
-}
-
-func withoutTimes(o map[string]any) {
-	metadata, _ := o["metadata"].(map[string]any)
-	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp"} {
-		delete(metadata, name)
-	}
-	if metadata["deletionTimestamp"] != nil {
-		metadata["deletionTimestamp"] = "set"
-	}
-	managers, _ := metadata["managedFields"].([]any)
-	for _, m := range managers {
-		if m, is := m.(map[string]any); is {
-			delete(m, "time")
-		}
-	}
-	// They are in the order of their times, which twins may have in two seconds.
-	slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
 }
 
 // jsonOf encodes what was decoded.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gapless-io/gapless/compat/harness"
@@ -125,13 +126,14 @@ type witness struct {
 	watch  clientv3.WatchChan
 	pairs  []*pair
 
-	must map[kinds.GroupResource][]seen // without objects
+	expected map[kinds.GroupResource][]seen // without objects
+	read     int64                          // the revision up to which expected has all
 }
 
 // watchAll opens the watches of all views at both servers, and etcd's.
 func (b *both) watchAll(t *testing.T, client *clientv3.Client, live *kinds.Live) *witness {
 	t.Helper()
-	w := &witness{client: client, layout: layout.New("/registry", live), must: map[kinds.GroupResource][]seen{}}
+	w := &witness{client: client, layout: layout.New("/registry", live), expected: map[kinds.GroupResource][]seen{}}
 	for _, r := range live.Load().Resources() {
 		if r.Home().StorageVersion == "" {
 			continue
@@ -171,17 +173,13 @@ func (w *witness) catchUp(t *testing.T) {
 	if err != nil {
 		t.Fatalf("write a mark: %v", err)
 	}
-	for resp := range w.watch {
-		if err := resp.Err(); err != nil {
-			t.Fatalf("watch etcd: %v", err)
+	for w.read < put.Header.Revision {
+		resp, open := <-w.watch
+		if err := resp.Err(); err != nil || !open {
+			t.Fatalf("the watch of etcd has ended: %v", err)
 		}
 		for _, e := range resp.Events {
-			if string(e.Kv.Key) == mark {
-				if e.Kv.ModRevision == put.Header.Revision {
-					return
-				}
-				continue
-			}
+			w.read = e.Kv.ModRevision
 			key, is := w.layout.StoreKey(string(e.Kv.Key))
 			if !is {
 				continue
@@ -196,35 +194,43 @@ func (w *witness) catchUp(t *testing.T) {
 			case e.IsCreate():
 				of = "ADDED"
 			}
-			w.must[gr] = append(w.must[gr], seen{Type: of, Version: strconv.FormatInt(e.Kv.ModRevision, 10)})
+			w.expected[gr] = append(w.expected[gr], seen{Type: of, Version: strconv.FormatInt(e.Kv.ModRevision, 10)})
 		}
 	}
-	t.Fatal("etcd's watch has ended")
 }
 
-// check waits until the watches at both servers have what etcd has, and compares them. Nobody writes meanwhile.
-func (w *witness) check(t *testing.T) {
+// check waits until the watches at both servers have what etcd has, and compares them. While gapless is stopped, only
+// those of kube-apiserver are looked at.
+func (r *run) check(t *testing.T) {
 	t.Helper()
-	w.catchUp(t)
+	r.catchUp(t)
+	shown := map[*stream][]seen{}
 	events := 0
-	for _, p := range w.pairs {
-		must := w.must[p.view.Home().GR()]
-		var theirs, ours []seen
-		harness.Eventually(t, "both watches of "+p.view.GR().String()+" have "+strconv.Itoa(len(must))+" events", func() bool {
-			var err, err2 error
-			theirs, err = p.upstream.read()
-			ours, err2 = p.ours.read()
-			if err != nil || err2 != nil {
-				t.Fatalf("watches have ended: %v, %v", err, err2)
+	for _, p := range r.pairs {
+		must := len(r.expected[p.view.Home().GR()])
+		events += must
+		for _, s := range []*stream{p.upstream, p.ours} {
+			if s == p.ours && r.alone == r.upstream {
+				continue
 			}
-			return len(theirs) >= len(must) && len(ours) >= len(must)
-		})
-		events += len(must)
-		if diff := cmp.Diff(must, bare(theirs)); diff != "" {
-			t.Errorf("watch of %s: -etcd +kube-apiserver:\n%s", p.view.GVR(), diff)
+			harness.Eventually(t, fmt.Sprintf("a watch of %s has %d events", p.view.GVR(), must), func() bool {
+				have, err := s.read()
+				if err != nil {
+					t.Fatalf("a watch has ended: %v", err)
+				}
+				shown[s] = have
+				return len(have) >= must
+			})
 		}
-		if diff := cmp.Diff(must, bare(ours)); diff != "" {
-			t.Errorf("watch of %s: -etcd +gapless:\n%s", p.view.GVR(), diff)
+	}
+	r.catchUp(t) // who writes meanwhile is kube-apiserver itself
+	for _, p := range r.pairs {
+		must := r.expected[p.view.Home().GR()]
+		theirs, ours := shown[p.upstream], shown[p.ours]
+		for name, have := range map[string][]seen{"kube-apiserver": theirs, "gapless": ours} {
+			if diff := cmp.Diff(must[:min(len(must), len(have))], bare(have), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("watch of %s: -etcd +%s:\n%s", p.view.GVR(), name, diff)
+			}
 		}
 		for i := range min(len(theirs), len(ours)) {
 			if diff := cmp.Diff(theirs[i], ours[i]); diff != "" {
@@ -232,12 +238,66 @@ func (w *witness) check(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("both servers have shown the same %d events in %d watches", events, len(w.pairs))
+	t.Logf("%d events in %d watches at each server", events, len(r.pairs))
+}
+
+// stopUpstream moves the watches of kube-apiserver to gapless, and stops kube-apiserver.
+func (r *run) stopUpstream(t *testing.T) {
+	t.Helper()
+	for _, p := range r.pairs {
+		p.upstream.halt()
+		p.upstream.open(t, r.ours, p.upstream.last(r.from()))
+	}
+	r.cluster.Stop()
+	r.alone = r.ours
+}
+
+// restartUpstream starts kube-apiserver again, and moves its watches back. It does not know what was before its
+// start: each watch begins where it has everything.
+func (r *run) restartUpstream(t *testing.T) {
+	t.Helper()
+	r.cluster.Start()
+	r.alone = nil
+	for _, p := range r.pairs { // each cache has begun
+		if list, err := r.upstream.get(t.Context(), pathOf(p.view, "", "")); err != nil || list == nil {
+			t.Fatalf("list %s after the start of kube-apiserver: %v, %v", p.view.Plural, list, err)
+		}
+	}
+	r.check(t)
+	for _, p := range r.pairs {
+		p.upstream.halt()
+		at := r.read
+		// It may have had more since.
+		if last, err := strconv.ParseInt(p.upstream.last("0"), 10, 64); err == nil && last > at {
+			at = last
+		}
+		p.upstream.open(t, r.upstream, strconv.FormatInt(at, 10))
+	}
+}
+
+// stopGapless stops gapless. Who watches there waits.
+func (r *run) stopGapless(t *testing.T) {
+	t.Helper()
+	for _, p := range r.pairs {
+		p.ours.halt()
+	}
+	r.gapless.stop(t)
+	r.alone = r.upstream
+}
+
+// restartGapless starts gapless again. Each watch goes on after its last event, however old that is.
+func (r *run) restartGapless(t *testing.T) {
+	t.Helper()
+	r.startGapless(t)
+	r.alone = nil
+	for _, p := range r.pairs {
+		p.ours.open(t, r.ours, p.ours.last(r.from()))
+	}
 }
 
 // bare are events without objects.
 func bare(events []seen) []seen {
-	var all []seen
+	all := make([]seen, 0, len(events))
 	for _, e := range events {
 		all = append(all, seen{Type: e.Type, Version: e.Version})
 	}

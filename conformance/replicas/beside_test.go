@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -67,9 +68,9 @@ type run struct {
 	alone *end
 }
 
-func startRun(t *testing.T, encryption string) *run {
+func startRun(t *testing.T) *run {
 	t.Helper()
-	r := &run{both: startBoth(t, encryption), live: kinds.NewLive(builtin.Catalog())}
+	r := &run{both: startBoth(t, `{"identity":{}}`), live: kinds.NewLive(builtin.Catalog())}
 	var err error
 	if r.client, err = clientv3.New(clientv3.Config{Endpoints: []string{r.cluster.EtcdURL()}}); err != nil {
 		t.Fatalf("make a client of etcd: %v", err)
@@ -80,10 +81,16 @@ func startRun(t *testing.T, encryption string) *run {
 		}
 	})
 	r.define(t)
-	for _, name := range []string{"mixed", "plain"} {
+	for _, name := range []string{"mixed", "plain", "mixed-a"} {
 		r.must(t, request{
 			method: http.MethodPost, path: "/api/v1/namespaces", contentType: "application/json",
 			body: []byte(`{"metadata":{"name":"` + name + `"}}`),
+		})
+	}
+	for _, name := range []string{"mixed", "mixed-a"} { // in the order of their keys the second one is first
+		r.must(t, request{
+			method: http.MethodPost, path: "/api/v1/namespaces/" + name + "/configmaps", contentType: "application/json",
+			body: []byte(`{"metadata":{"name":"always"}}`),
 		})
 	}
 	r.witness = r.watchAll(t, r.client, r.live)
@@ -178,8 +185,8 @@ func (w *worker) step(t *testing.T) {
 	}
 	if diff != "" {
 		t.Errorf("%s of %s %s at %s: %s", one.what, one.view.Kind, s.name, at.name, diff)
-		if err := w.clear(t.Context(), s); err != nil {
-			t.Errorf("clear a slot: %v", err)
+		if err := w.reset(t.Context(), s); err != nil {
+			t.Errorf("delete what differs: %v", err)
 		}
 	}
 }
@@ -191,8 +198,8 @@ func refusesAddress(r reply) bool {
 
 // differenceOf compares the answers about an object and about its twin.
 func differenceOf(mixed, plain reply) string {
-	got, err := comparable(mixed.text)
-	want, err2 := comparable(plain.text)
+	got, err := normal(mixed.text)
+	want, err2 := normal(plain.text)
 	if err := errors.Join(err, err2); err != nil {
 		return err.Error()
 	}
@@ -206,7 +213,7 @@ func differenceOf(mixed, plain reply) string {
 // compare reads an object and its twin at both servers and in etcd.
 func (w *worker) compare(ctx context.Context, s *slot) string {
 	for _, view := range s.views {
-		path := pathOf(view, "mixed", s.name)
+		path, version := pathOf(view, "mixed", s.name), view.APIVersion()
 		for i, at := range w.ends() {
 			mixed, err := at.get(ctx, path)
 			plain, err2 := at.get(ctx, toTwin.Replace(path))
@@ -214,20 +221,21 @@ func (w *worker) compare(ctx context.Context, s *slot) string {
 				return err.Error()
 			}
 			if i == 0 {
-				s.mixed, s.plain = mixed, plain
+				s.mixed[version], s.plain[version] = mixed, plain
 			}
-			if diff := cmp.Diff(s.mixed, mixed) + cmp.Diff(s.plain, plain); diff != "" {
+			if diff := cmp.Diff(s.mixed[version], mixed) + cmp.Diff(s.plain[version], plain); diff != "" {
 				return fmt.Sprintf("GET %s: -kube-apiserver +gapless:\n%s", path, diff)
 			}
 		}
-		if (s.mixed == nil) != (s.plain == nil) {
-			return fmt.Sprintf("there is one of both only: %v, its twin %v", s.mixed, s.plain)
+		mixed, plain := s.mixed[version], s.plain[version]
+		if (mixed == nil) != (plain == nil) {
+			return fmt.Sprintf("there is one of both only: %v, its twin %v", mixed, plain)
 		}
-		if s.mixed == nil {
+		if mixed == nil {
 			continue
 		}
-		got, err := comparable([]byte(jsonOf(s.mixed)))
-		want, err2 := comparable([]byte(jsonOf(s.plain)))
+		got, err := normal([]byte(jsonOf(mixed)))
+		want, err2 := normal([]byte(jsonOf(plain)))
 		if err := errors.Join(err, err2); err != nil {
 			return err.Error()
 		}
@@ -257,10 +265,10 @@ func (w *worker) compareStored(ctx context.Context, s *slot) string {
 	if err != nil {
 		return err.Error()
 	}
-	if has := s.mixed != nil; (len(mixed.Kvs) == 1) != has || (len(plain.Kvs) == 1) != has {
+	if has := s.has(); (len(mixed.Kvs) == 1) != has || (len(plain.Kvs) == 1) != has {
 		return fmt.Sprintf("etcd has %d at %s and %d at the twin's key", len(mixed.Kvs), etcdKey, len(plain.Kvs))
 	}
-	if s.mixed == nil {
+	if !s.has() {
 		return ""
 	}
 	if ours, theirs := mixed.Kvs[0].Lease != 0, plain.Kvs[0].Lease != 0; ours != theirs {
@@ -284,7 +292,7 @@ func (w *worker) compareStored(ctx context.Context, s *slot) string {
 // nothing that upstream's types do not know.
 func (w *worker) stored(_ context.Context, key string, value []byte) (map[string]any, error) {
 	if !bytes.HasPrefix(value, []byte("k8s\x00")) {
-		return comparable(value)
+		return normal(value)
 	}
 	codec := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)
 	o, _, err := codec.Decode(value, nil, nil)
@@ -298,22 +306,24 @@ func (w *worker) stored(_ context.Context, key string, value []byte) (map[string
 	if !bytes.Equal(value, again) {
 		return nil, fmt.Errorf("%s is stored as\n%q, upstream encodes it as\n%q", key, value, again)
 	}
-	return comparable([]byte(jsonOf(o)))
+	return normal([]byte(jsonOf(o)))
 }
 
-// clear deletes an object and its twin, whatever protects them.
-func (w *worker) clear(ctx context.Context, s *slot) error {
+// reset deletes an object and its twin, whatever protects them.
+func (w *worker) reset(ctx context.Context, s *slot) error {
 	for _, path := range []string{pathOf(s.views[0], "mixed", s.name), toTwin.Replace(pathOf(s.views[0], "mixed", s.name))} {
 		for _, req := range []request{
 			{http.MethodPatch, path, "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)},
 			{http.MethodDelete, path + "?gracePeriodSeconds=0", "", nil},
 		} {
-			if a, err := w.ends()[0].do(ctx, req); err != nil || a.code/100 != 2 && a.code != http.StatusNotFound {
+			a, err := w.ends()[0].do(ctx, req)
+			if gone := a.code == http.StatusNotFound || a.code == http.StatusConflict; err != nil || a.code/100 != 2 && !gone {
 				return fmt.Errorf("%s %s: %d %s, %w", req.method, path, a.code, a.text, err)
 			}
 		}
 	}
-	s.mixed, s.plain = nil, nil
+	clear(s.mixed)
+	clear(s.plain)
 	return nil
 }
 
@@ -349,39 +359,53 @@ func (r *run) lists(t *testing.T) {
 // was stopped.
 func TestRandomWritesBesideKubeAPIServer(t *testing.T) {
 	t.Logf("to repeat it: -seed %d -writes %d", *seed, *writes)
-	r := startRun(t, "")
-	const workers = 4
+	r := startRun(t)
+	const workers, rounds = 4, 5
+	each := max(1, *writes/rounds/workers)
 	all := make([]*worker, workers)
 	for i := range all {
 		all[i] = &worker{run: r, generator: generator{rand.New(rand.NewPCG(*seed, uint64(i)))}, kinds: map[string]int{}}
 	}
-	for i, s := range slotsOf(t, r.live.Load(), things...) {
-		_ = i
-		n := 0
-		for _, c := range s.views[0].Home().GR().String() {
-			n += int(c)
-		}
-		w := all[n%workers]
+	for _, s := range slotsOf(t, r.live.Load(), things...) {
+		w := all[crc32.ChecksumIEEE([]byte(s.views[0].Home().GR().String()))%workers] // one for all of a resource
 		w.slots = append(w.slots, s)
 	}
-	const rounds = 4
-	began := time.Now()
-	for round := range rounds {
+	phase := func(what string) {
+		began := time.Now()
 		var wg sync.WaitGroup
 		for _, w := range all {
 			wg.Go(func() {
-				for range *writes / rounds / workers {
+				for range each {
 					w.step(t)
 				}
 			})
 		}
-		r.lists(t)
+		if r.alone == nil {
+			r.lists(t) // while both are written to
+		}
 		wg.Wait()
-		r.lists(t)
+		if r.alone == nil {
+			r.lists(t)
+		}
 		r.check(t)
-		t.Logf("round %d after %v", round, time.Since(began).Round(time.Second))
+		t.Logf("%s: %v", what, time.Since(began).Round(time.Millisecond))
 	}
+	phase("both")
+	phase("both again")
+	r.stopUpstream(t)
+	phase("kube-apiserver is stopped")
+	r.restartUpstream(t)
+	phase("kube-apiserver is back")
+	r.stopGapless(t)
+	phase("gapless is stopped")
+	r.restartGapless(t)
+	r.lists(t)
+	r.check(t)
+	total := map[string]int{}
 	for _, w := range all {
-		t.Logf("%v", w.kinds)
+		for what, n := range w.kinds {
+			total[what] += n
+		}
 	}
+	t.Logf("writes: %v", total)
 }

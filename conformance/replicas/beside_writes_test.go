@@ -26,9 +26,12 @@ type slot struct {
 	name     string
 	manifest map[string]any
 	others   []map[string]any // further manifests of the kind
-	// mixed and plain are the object and its twin as they were read last; nil if they are not there.
-	mixed, plain map[string]any
+	// mixed and plain are the object and its twin as they were read last, by apiVersion; nil if they are not there.
+	mixed, plain map[string]map[string]any
 }
+
+// has reports whether the object was there when it was read last.
+func (s *slot) has() bool { return s.mixed[s.views[0].APIVersion()] != nil }
 
 // fixed are the kinds of which only metadata changes after their creation: what they say would take effect on other
 // writes.
@@ -73,7 +76,9 @@ func slotsOf(t *testing.T, catalog *kinds.Catalog, further ...string) []*slot {
 		if r == nil || r.IsDefinition() || o["metadata"].(map[string]any)["name"] == nil || needsAddress(o) {
 			continue
 		}
-		s := &slot{views: views[r.Home().GR()], manifest: o}
+		s := &slot{
+			views: views[r.Home().GR()], manifest: o, mixed: map[string]map[string]any{}, plain: map[string]map[string]any{},
+		}
 		s.prepare(r, i)
 		kind := r.APIVersion() + r.Kind
 		byKind[kind] = append(byKind[kind], o)
@@ -119,6 +124,11 @@ func (s *slot) prepare(r *kinds.Resource, i int) {
 	if labels == nil {
 		labels = map[string]any{}
 	}
+	for _, name := range []string{"involvedObject", "regarding"} { // of an Event: it is in the same namespace
+		if about, is := s.manifest[name].(map[string]any); is {
+			about["namespace"] = "mixed"
+		}
+	}
 	labels["slot"], metadata["labels"] = fmt.Sprintf("mixed-%d", i), labels
 	nothing := map[string]any{"matchLabels": map[string]any{"never": "there"}}
 	webhooks, _ := s.manifest["webhooks"].([]any)
@@ -147,9 +157,9 @@ type write struct {
 
 // request is the request for the object, or for its twin.
 func (w write) request(s *slot, twin bool) request {
-	own := s.mixed
+	own := s.mixed[w.view.APIVersion()]
 	if twin {
-		own = s.plain
+		own = s.plain[w.view.APIVersion()]
 	}
 	req := request{method: w.method, contentType: w.contentType, path: w.path}
 	if len(w.query) > 0 {
@@ -184,7 +194,7 @@ func (g generator) next(s *slot) write {
 	if g.IntN(20) == 0 {
 		w.query.Set("dryRun", "All")
 	}
-	if s.mixed == nil && g.IntN(10) > 0 {
+	if !s.has() && g.IntN(10) > 0 {
 		g.create(s, &w)
 	} else {
 		g.change(s, &w)
@@ -253,7 +263,7 @@ func (g generator) change(s *slot, w *write) {
 		w.body = func(map[string]any) any { return map[string]any{"spec": map[string]any{"replicas": replicas}} }
 	case n < 84:
 		g.finalizers(w)
-	case n < 96:
+	case n < 96 || !slices.Contains(w.view.Verbs, "deletecollection"):
 		g.deletion(w)
 	default:
 		g.deletion(w)
@@ -324,7 +334,7 @@ func (g generator) patch(s *slot, w *write) {
 func (g generator) status(s *slot, w *write) {
 	w.what, w.path = "status", w.path+"/status"
 	status := s.others[g.IntN(len(s.others))]["status"]
-	if g.IntN(2) == 0 || s.mixed == nil {
+	if g.IntN(2) == 0 || !s.has() {
 		w.method, w.contentType = http.MethodPatch, "application/merge-patch+json"
 		w.body = func(map[string]any) any { return map[string]any{"status": status} }
 		return
