@@ -223,7 +223,11 @@ func normal(text []byte) (map[string]any, error) {
 	}
 	if o["kind"] == "Status" {
 		text = anyVersion.ReplaceAll(anyUID.ReplaceAll(text, []byte("UID")), []byte("0"))
-		return tree([]byte(fromTwin.Replace(string(text))))
+		if o, err = tree([]byte(fromTwin.Replace(string(text)))); err != nil {
+			return nil, err
+		}
+		withoutRepetition(o)
+		return o, nil
 	}
 	all := []any{o}
 	if items, is := o["items"].([]any); is {
@@ -255,6 +259,19 @@ func normal(text []byte) (map[string]any, error) {
 		slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
 	}
 	return o, nil
+}
+
+// withoutRepetition leaves one of each cause of a refusal, of which kube-apiserver lists those in the metadata twice or
+// three times. The message says the same as they do.
+func withoutRepetition(status map[string]any) {
+	details, _ := status["details"].(map[string]any)
+	causes, _ := details["causes"].([]any)
+	if len(causes) == 0 {
+		return
+	}
+	delete(status, "message")
+	slices.SortFunc(causes, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	details["causes"] = slices.CompactFunc(causes, func(a, b any) bool { return jsonOf(a) == jsonOf(b) })
 }
 
 // jsonOf encodes what was decoded.
