@@ -130,6 +130,10 @@ func (s *slot) prepare(r *kinds.Resource, i int) {
 		}
 	}
 	labels["slot"], metadata["labels"] = fmt.Sprintf("mixed-%d", i), labels
+	if r.APIVersion() == "autoscaling/v1" {
+		// Whoever creates an autoscaler with the status of v1 manages at kube-apiserver an annotation that is not there.
+		delete(s.manifest, "status")
+	}
 	nothing := map[string]any{"matchLabels": map[string]any{"never": "there"}}
 	webhooks, _ := s.manifest["webhooks"].([]any)
 	for _, w := range webhooks {
