@@ -256,9 +256,36 @@ func normal(text []byte) (map[string]any, error) {
 		delete(metadata, "resourceVersion")
 		// They are in the order of their times, which are not of the same second for twins.
 		managers, _ := metadata["managedFields"].([]any)
+		for _, manager := range managers {
+			withoutConverted(manager)
+		}
 		slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
 	}
 	return o, nil
+}
+
+// converted are annotations that kube-apiserver's conversions make of fields that its strategies set or drop only
+// afterwards: it says of them that the writer manages them (docs/replicas.md).
+var converted = []string{
+	"f:deprecated.daemonset.template.generation", "f:autoscaling.alpha.kubernetes.io/current-metrics",
+	"f:autoscaling.alpha.kubernetes.io/conditions",
+}
+
+// withoutConverted leaves them out of what a manager manages.
+func withoutConverted(manager any) {
+	entry, _ := manager.(map[string]any)
+	fields, _ := entry["fieldsV1"].(map[string]any)
+	metadata, _ := fields["f:metadata"].(map[string]any)
+	annotations, _ := metadata["f:annotations"].(map[string]any)
+	for _, name := range converted {
+		delete(annotations, name)
+	}
+	if _, whole := annotations["."]; len(annotations) == 0 || whole && len(annotations) == 1 {
+		delete(metadata, "f:annotations")
+	}
+	if len(metadata) == 0 {
+		delete(fields, "f:metadata")
+	}
 }
 
 // withoutRepetition leaves one of each cause of a refusal, of which kube-apiserver lists those in the metadata twice or

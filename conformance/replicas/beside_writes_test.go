@@ -130,10 +130,6 @@ func (s *slot) prepare(r *kinds.Resource, i int) {
 		}
 	}
 	labels["slot"], metadata["labels"] = fmt.Sprintf("mixed-%d", i), labels
-	if r.APIVersion() == "autoscaling/v1" {
-		// Whoever creates an autoscaler with the status of v1 manages at kube-apiserver an annotation that is not there.
-		delete(s.manifest, "status")
-	}
 	nothing := map[string]any{"matchLabels": map[string]any{"never": "there"}}
 	webhooks, _ := s.manifest["webhooks"].([]any)
 	for _, w := range webhooks {
@@ -374,6 +370,7 @@ func (g generator) deletion(w *write) {
 		options["gracePeriodSeconds"] = g.IntN(2) * 10
 	}
 	uid, version := g.one("", "", "own", "another"), g.one("", "", "own", "another")
+	others := map[string]string{"uid": "00000000-0000-0000-0000-000000000000", "resourceVersion": "777"}
 	w.body = func(own map[string]any) any {
 		conditions := map[string]any{}
 		if own != nil {
@@ -383,7 +380,7 @@ func (g generator) deletion(w *write) {
 				case "own":
 					conditions[name] = metadata[name]
 				case "another":
-					conditions[name] = map[string]string{"uid": "00000000-0000-0000-0000-000000000000", "resourceVersion": "777"}[name]
+					conditions[name] = others[name]
 				}
 			}
 		}
