@@ -190,7 +190,8 @@ func TestWhatCannotBeMovedIsNamedBeforeAnythingIsWritten(t *testing.T) {
 
 	for key, value := range map[string]string{
 		"configmaps/default/broken": "{", "gadgets/default/a": "{}", "ranges/serviceips": "x",
-		"apiregistration.k8s.io/apiservices/v1.":    `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":"onstart"}}}`,
+		"apiregistration.k8s.io/apiservices/v1.": `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/` +
+			`automanaged":"onstart"}}}`,
 		"apiregistration.k8s.io/apiservices/v1.own": `{"metadata":{}}`,
 	} {
 		if _, err := client.Put(t.Context(), "/registry/"+key, value); err != nil {

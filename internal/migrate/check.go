@@ -34,7 +34,7 @@ func (p *problems) err() error {
 func (m *mover) define(ctx context.Context, from pages) (bad problems, err error) {
 	err = each(ctx, from, func(o *object) error {
 		if o.err != nil {
-			return nil
+			return nil //nolint:nilerr // it is named with all others that cannot be read
 		}
 		catalog := m.live.Load()
 		_, name, _ := strings.Cut(o.key, "/")
@@ -44,7 +44,7 @@ func (m *mover) define(ctx context.Context, from pages) (bad problems, err error
 		resources, wrong := custom.Resources(o.value)
 		if wrong != nil {
 			bad.add(&object{key: o.key, err: wrong})
-			return nil
+			return nil //nolint:nilerr // bad has it
 		}
 		m.live.Store(catalog.With(resources...))
 		return nil

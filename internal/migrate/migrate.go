@@ -280,7 +280,7 @@ func (m *mover) writeInto(ctx context.Context, from *directory, to *cluster, don
 	began := time.Now()
 	w := m.newWriter(ctx, mark)
 	count := counter{report: m.Progress, step: Writing, of: from.count}
-	err := join(from.pages(ctx, ""), to.pages(ctx, ""), func(s, t *object) error {
+	err := join(from.pages(ctx, ""), to.pages(ctx, ""), func(s, t *object) error { //nolint:contextcheck // w has it
 		count.add()
 		switch {
 		case s == nil:
@@ -292,7 +292,7 @@ func (m *mover) writeInto(ctx context.Context, from *directory, to *cluster, don
 		}
 		return w.put(*s)
 	})
-	if err := errors.Join(err, w.finish()); err != nil {
+	if err := errors.Join(err, w.finish()); err != nil { //nolint:contextcheck // w has it
 		return err
 	}
 	done.Wrote, done.Written = time.Since(began), w.written.Load()

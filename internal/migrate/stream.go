@@ -68,7 +68,6 @@ func converted[T any](from []T, convert func(T) object) []object {
 type cursor struct {
 	next func() ([]object, error, bool)
 	page []object
-	ends bool
 }
 
 // at returns the next object, nil at the end.
@@ -100,7 +99,7 @@ func join(a, b pages, visit func(a, b *object) error) error {
 		if err != nil {
 			return err
 		}
-		order := 0
+		var order int
 		switch {
 		case x == nil && y == nil:
 			return nil

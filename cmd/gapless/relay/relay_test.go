@@ -47,7 +47,7 @@ func run(ctx context.Context, out io.Writer, args ...string) error {
 	root.AddCommand(status.Program{Connect: func(cmd *cobra.Command) func() (*rest.Config, error) {
 		kubeconfig := cmd.Flags().String("kubeconfig", "", "")
 		return func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", *kubeconfig) }
-	}}.Command())
+	}}.Command()) //nolint:contextcheck // as above
 	root.SetArgs(args)
 	root.SetOut(out)
 	return root.ExecuteContext(ctx)
