@@ -44,7 +44,8 @@ It works while the API server is away, for a caller whose permission was confirm
 
 Of a replica: how far it is, how far back its history goes, the members of etcd and what is wrong with
 them, and the other replicas with what each has reached. The caller must be allowed to GET the path
-/gapless/v1/status. It works while etcd is away. --server asks another replica than the kubeconfig names.`,
+/gapless/v1/status. It works while etcd is away, once the replica has started. --server asks another
+replica than the kubeconfig names.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json: everything that the server says")
@@ -84,8 +85,8 @@ func show(ctx context.Context, out io.Writer, c *client.Client, output string) e
 		return fmt.Errorf("%w: this is neither a relay nor a replica of etcd: gapless status shows what a gapless relay "+
 			"mirrors, or the state of gapless serve --etcd-servers; other servers have /readyz and /metrics", err)
 	case kube.Classify(err) == kube.OutcomeServerError:
-		return fmt.Errorf("ask the server for its status: %w; while the API server behind a relay is away, use a client "+
-			"certificate of the group system:masters", err)
+		return fmt.Errorf("ask the server for its status: %w; a server that is starting has none yet (see /readyz); while the "+
+			"API server behind a relay is away, use a client certificate of the group system:masters", err)
 	case err != nil:
 		return fmt.Errorf("ask the server for its status: %w", err)
 	case output == "json":
