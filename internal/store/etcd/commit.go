@@ -41,6 +41,9 @@ func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error
 		return store.Committed{}, err
 	}
 	if _, err := s.wait(ctx, done.Revision); err != nil {
+		if ctx.Err() == nil { // the store was closed, or has failed; it is no refusal
+			err = fmt.Errorf("write %q: %w: %w", t.Key, store.ErrOutcomeUnknown, err)
+		}
 		return store.Committed{}, err
 	}
 	return done, nil
