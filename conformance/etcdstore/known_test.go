@@ -31,8 +31,8 @@ func (s serving) StoreKey(key string) (string, bool) {
 }
 
 func (s serving) Key(key string) (string, error) {
-	if _, served := s.known[store.ResourceOf(key)]; !served {
-		return "", fmt.Errorf("%q is not served", key)
+	if _, served := s.known[store.ResourceOf(key)]; !served { // as if it were a custom resource
+		key = "custom/" + key
 	}
 	return s.plain.Key(key)
 }

@@ -181,7 +181,7 @@ func (s *Store) checkLast(ctx context.Context) error {
 	}
 	last := s.last
 	end()
-	if last.rev == 0 {
+	if last.rev == 0 || s.isHidden() { // written by a program with another layout, maybe: its key may be another one
 		return nil
 	}
 	key, err := s.opts.Layout.Key(last.key)
@@ -450,7 +450,7 @@ func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, 
 			switch {
 			case kv != nil && kv.ModRevision == mod:
 				same[r.Key] = true
-			case kv == nil, kv.CreateRevision > from: // or it was created again
+			case kv == nil, kv.CreateRevision > mod: // or it was created again
 				d.deleted = append(d.deleted, r.Key)
 			}
 		}

@@ -171,6 +171,9 @@ func (r *rebuild) marksBefore(pos int64) {
 			if !r.inside { // otherwise it continues one that was cut off
 				r.inside, r.hole = true, hole{from: m.rev, begin: m.pos}
 			}
+			if n := len(r.holes); n > 0 && r.holes[n-1].from == m.rev { // it had ended, but known.go's record was not written
+				r.hole, r.holes = r.holes[n-1], r.holes[:n-1]
+			}
 			r.visible.rev = max(m.rev, r.visible.rev)
 		case markEnd:
 			r.inside = false
@@ -196,6 +199,9 @@ func (r *rebuild) change(c store.Change) error {
 		}
 	case r.inside:
 		rev = r.hole.from + 1
+		if c.Key == r.last.key { // it was overtaken by what nobody has seen, or is not served any more
+			r.last = lastKnown{}
+		}
 	case len(r.marks) == 0 || r.marks[0].kind != markDeletion:
 		return fmt.Errorf("a deletion without its mark: %w", errRecord)
 	default:

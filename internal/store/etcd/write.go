@@ -179,6 +179,9 @@ func (s *Store) replace(ctx context.Context, d difference) error {
 		s.setTorn(torn)
 	}
 	for _, key := range d.deleted {
+		if key == s.last.key { // as rebuild.change
+			s.last = lastKnown{}
+		}
 		p.put(revlog.Write{Key: key, Delete: true}, d.from+1)
 	}
 	for _, e := range d.changed {
