@@ -112,7 +112,7 @@ func (u unanswered) Txn(ctx context.Context) clientv3.Txn { return unansweredTxn
 
 type unansweredTxn struct{ clientv3.Txn }
 
-func (t unansweredTxn) If(c ...clientv3.Cmp) clientv3.Txn { return unansweredTxn{t.Txn.If(c...)} }
+func (t unansweredTxn) If(c ...clientv3.Cmp) clientv3.Txn  { return unansweredTxn{t.Txn.If(c...)} }
 func (t unansweredTxn) Then(o ...clientv3.Op) clientv3.Txn { return unansweredTxn{t.Txn.Then(o...)} }
 
 func (t unansweredTxn) Commit() (*clientv3.TxnResponse, error) {
