@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +31,7 @@ type migrateFlags struct {
 	eventTTL   time.Duration
 	without    []string
 	bump       int64
+	reuse      bool
 }
 
 func newMigrate(io streams) *cobra.Command {
@@ -41,17 +44,19 @@ an etcd cluster, where replicas (gapless serve --etcd-servers) and kube-apiserve
 them; or from etcd into a new data directory. URLS are those of etcd's members, with
 commas between them.
 
-Everything is checked before the first write: if an object cannot be moved, the command
-names it, and all others of which that is so, and writes nothing. In the end both sides
-are read again and compared; the digest of both is printed. The source is only read.
+Everything is checked before the first write: if objects cannot be moved, the command
+says why, for the first 100, and writes nothing. In the end both sides are read again and
+compared; the digest of both is printed. No object of the source is changed. A directory
+is opened as a start of its server does, which completes what a crash has left: run the
+command as the user of that server.
 
 The target must be empty. If the command is interrupted, the target is not used by any
 server, and the same command goes on: in etcd with what is missing, in a directory from
 the beginning. Servers that use the objects in etcd must be stopped.
 
 Clients that were connected before get 410 and list again. In etcd that needs a revision
-that is higher than all resourceVersions of the directory: the command says so before it
-writes, if it is not.
+that is as high as all resourceVersions of the directory: if it is not, the command says
+how to prepare etcd, and writes nothing unless --reuse-resource-versions is given.
 
 The certificates and keys in DIR/pki are not moved.`,
 		Example: `  # into etcd, and start the first replica there
@@ -75,12 +80,18 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.encryption, "encryption-provider-config", "",
 		"file with an EncryptionConfiguration: how objects are encrypted, in the directory and in etcd")
 	flags.DurationVar(&f.eventTTL, "event-ttl", gapless.DefaultEventTTL,
-		"how long Events live after they were written, as with gapless serve; 0 means forever")
+		"how long Events live after they were written: what the servers of the source and of the target have; "+
+			"0 means forever")
 	flags.StringSliceVar(&f.without, "exclude", nil,
-		"beginnings of keys in etcd, after the prefix, that are not moved, like apiregistration.k8s.io/apiservices/")
+		"beginnings of keys in etcd, after the prefix, that are not moved, like apiregistration.k8s.io/apiservices/ or "+
+			"configmaps/default/damaged")
 	flags.Int64Var(&f.bump, "bump-revision", 0,
 		"how many resource versions a new directory skips after those of etcd (default as gapless restore)")
-	for _, name := range []string{"from", "to", "exclude", "bump-revision"} { // other commands have the variables
+	flags.BoolVar(&f.reuse, "reuse-resource-versions", false,
+		"move into an etcd that is below the directory's resourceVersions, and gives them out again: no client of the "+
+			"directory's server may be left")
+	// Other commands have the variables.
+	for _, name := range []string{"from", "to", "exclude", "bump-revision", "reuse-resource-versions"} {
 		_ = flags.SetAnnotation(name, withoutVariable, []string{"true"}) // it fails for unknown flags only
 	}
 }
@@ -98,7 +109,7 @@ func (f *migrateFlags) options(ctx context.Context, flags *pflag.FlagSet) (migra
 	if isEtcd(f.from) {
 		urls, o.Dir = f.from, f.to
 	}
-	o.Prefix = cmp.Or(f.Prefix, gapless.DefaultEtcdPrefix)
+	o.Prefix = path.Join("/", cmp.Or(f.Prefix, gapless.DefaultEtcdPrefix))
 	o.Cluster = etcd.Cluster{Servers: strings.Split(urls, ","), CAFile: f.CAFile, CertFile: f.CertFile, KeyFile: f.KeyFile}
 	identity, err := os.Hostname()
 	if err != nil {
@@ -119,8 +130,18 @@ func (f *migrateFlags) options(ctx context.Context, flags *pflag.FlagSet) (migra
 		return o, fmt.Errorf("--event-ttl %v: want at least 1s; 0 means forever", f.eventTTL)
 	case flags.Changed("bump-revision") && (f.bump < 1 || f.bump > 1<<53):
 		return o, fmt.Errorf("--bump-revision %d: want a number from 1 to %d", f.bump, int64(1)<<53)
-	case !isEtcd(f.from) && (f.bump != 0 || len(f.without) > 0):
+	case !isEtcd(f.from) && (f.bump != 0 || flags.Changed("exclude")):
 		return o, errors.New("--bump-revision and --exclude are for migrations from etcd into a directory")
+	case isEtcd(f.from) && f.reuse:
+		return o, errors.New("--reuse-resource-versions is for migrations into etcd")
+	case flags.Changed("exclude") && (len(f.without) == 0 || slices.Contains(f.without, "")):
+		return o, errors.New("--exclude has an empty element, with which all keys begin")
+	}
+	for _, start := range f.without {
+		if strings.HasPrefix(start, "/") {
+			return o, fmt.Errorf("--exclude %s: no key begins so after the prefix %s/: want the beginning of what follows it",
+				start, o.Prefix)
+		}
 	}
 	return o, o.Cluster.CheckForm()
 }
@@ -145,7 +166,7 @@ func (f *migrateFlags) run(cmd *cobra.Command, io streams) error {
 	if isEtcd(f.from) {
 		move = migrate.IntoDirectory
 	}
-	o.Checked = func(p migrate.Plan) error { showPlan(io, p); return nil }
+	o.Checked = func(p migrate.Plan) error { showPlan(io, p); return f.accept(io, p) }
 	done, err := move(cmd.Context(), o)
 	if shown != nil {
 		shown.end()
@@ -172,12 +193,25 @@ func showPlan(io streams, p migrate.Plan) {
 	for _, key := range p.LeftOut {
 		io.notef("left out: %s\n", key)
 	}
-	if p.Directory > p.Etcd {
-		io.notef("warning: etcd is at revision %d, and resourceVersions of the directory go up to %d: once etcd comes there,\n"+
-			"clients from before do not get 410 any more, but other changes. Unless there are no such clients, stop now,\n"+
-			"and prepare an empty etcd: etcdutl snapshot restore --bump-revision %d --mark-compacted\n",
-			p.Etcd, p.Directory, p.Directory-p.Etcd+skipped)
+	if more := p.LeftOutCount - int64(len(p.LeftOut)); more > 0 {
+		io.notef("left out: %d more\n", more)
 	}
+}
+
+// accept refuses an etcd that gives out resourceVersions of the directory again, but for a migration that goes on: it
+// was accepted then.
+func (f *migrateFlags) accept(io streams, p migrate.Plan) error {
+	switch {
+	case p.Directory <= p.Etcd || p.Begun > 0:
+		return nil
+	case f.reuse:
+		io.notef("warning: etcd gives out the resourceVersions from %d to %d again\n", p.Etcd, p.Directory)
+		return nil
+	}
+	return fmt.Errorf("etcd is at revision %d, and resourceVersions of the directory go up to %d: once etcd comes there, "+
+		"clients from before do not get 410, but other changes; nothing was written. Prepare an empty etcd: etcdctl snapshot "+
+		"save FILE, and etcdutl snapshot restore FILE --bump-revision %d --mark-compacted; or give --reuse-resource-versions "+
+		"if there are no such clients", p.Etcd, p.Directory, p.Directory-p.Etcd+skipped)
 }
 
 // skipped is how many revisions a prepared etcd is above the directory.

@@ -43,12 +43,12 @@ func TestAMigrationIsWhatItsFlagsSay(t *testing.T) {
 		"from etcd": {
 			[]string{
 				"--from=https://a:1", "--to=./data", "--etcd-cafile=ca", "--etcd-certfile=crt", "--etcd-keyfile=key",
-				"--etcd-prefix=/p", "--encryption-provider-config=enc.yaml", "--event-ttl=2h", "--exclude=x/,y/",
+				"--etcd-prefix=p//q/", "--encryption-provider-config=enc.yaml", "--event-ttl=2h", "--exclude=x/,y/",
 				"--bump-revision=7",
 			},
 			func() migrate.Options {
 				o := migrate.Options{
-					Dir: "./data", Prefix: "/p", EventTTL: 2 * time.Hour, Without: []string{"x/", "y/"}, Bump: 7,
+					Dir: "./data", Prefix: "/p/q", EventTTL: 2 * time.Hour, Without: []string{"x/", "y/"}, Bump: 7,
 					Cluster: etcd.Cluster{Servers: []string{"https://a:1"}, CAFile: "ca", CertFile: "crt", KeyFile: "key"},
 				}
 				o.Encryption.File = "enc.yaml"
@@ -85,6 +85,11 @@ func TestAMigrationIsBetweenADirectoryAndEtcd(t *testing.T) {
 		{[]string{"--from=a", "--to=http://a:1", "--event-ttl=10ms"}, "--event-ttl"},
 		{[]string{"--from=a", "--to=http://a:1", "--event-ttl=-1h"}, "--event-ttl"},
 		{[]string{"--from=a", "--to=http://a:1", "--exclude=x"}, "--exclude are for migrations from etcd"},
+		{[]string{"--from=a", "--to=http://a:1", "--exclude="}, "--exclude are for migrations from etcd"},
+		{[]string{"--from=http://a:1", "--to=b", "--exclude="}, "empty element"},
+		{[]string{"--from=http://a:1", "--to=b", "--exclude=x/,"}, "empty element"},
+		{[]string{"--from=http://a:1", "--to=b", "--exclude=/registry/x/"}, "after the prefix /registry/"},
+		{[]string{"--from=http://a:1", "--to=b", "--reuse-resource-versions"}, "for migrations into etcd"},
 		{[]string{"--from=a", "--to=http://a:1", "--bump-revision=1"}, "--bump-revision and"},
 		{[]string{"--from=http://a:1", "--to=b", "--bump-revision=0"}, "--bump-revision 0"},
 		{[]string{"--from=a", "--to=http://a:1", "more"}, "takes no arguments"},
@@ -116,21 +121,21 @@ func TestAMigrationRefusesADirectoryInUse(t *testing.T) {
 	}
 }
 
-func TestThePlanOfAMigrationSaysWhatClientsSee(t *testing.T) {
+func TestThePlanOfAMigrationNamesWhatIsLeftOut(t *testing.T) {
 	for _, c := range []struct {
 		plan migrate.Plan
 		want []string
 		not  string
 	}{
 		{
-			migrate.Plan{Objects: 5, Directory: 100, Etcd: 100, LeftOut: []string{"/registry/ranges/x"}},
+			migrate.Plan{Objects: 5, LeftOut: []string{"/registry/ranges/x"}, LeftOutCount: 1},
 			[]string{"all 5 objects", "left out: /registry/ranges/x"},
-			"warning",
+			"more",
 		},
 		{
-			migrate.Plan{Objects: 5, Directory: 1000, Etcd: 100, Begun: 3},
-			[]string{"--bump-revision 1000900 ", "3 are in etcd already"},
-			"left out",
+			migrate.Plan{Objects: 5, Begun: 3, LeftOut: []string{"/registry/ranges/x"}, LeftOutCount: 8},
+			[]string{"left out: 7 more", "3 are in etcd already"},
+			"warning",
 		},
 	} {
 		var err strings.Builder
@@ -138,6 +143,30 @@ func TestThePlanOfAMigrationSaysWhatClientsSee(t *testing.T) {
 		missing := func(text string) bool { return !strings.Contains(err.String(), text) }
 		if slices.ContainsFunc(c.want, missing) || !missing(c.not) {
 			t.Errorf("%+v: %q, want %q and not %q", c.plan, err.String(), c.want, c.not)
+		}
+	}
+}
+
+func TestResourceVersionsAreGivenOutAgainOnlyIfThatIsWanted(t *testing.T) {
+	for name, c := range map[string]struct {
+		plan   migrate.Plan
+		reuse  bool
+		refuse string
+	}{
+		"etcd is there":    {migrate.Plan{Directory: 100, Etcd: 100}, false, ""},
+		"etcd is below":    {migrate.Plan{Directory: 1000, Etcd: 100}, false, "--bump-revision 1000900 "},
+		"it is wanted":     {migrate.Plan{Directory: 1000, Etcd: 100}, true, ""},
+		"it goes on":       {migrate.Plan{Directory: 1000, Etcd: 100, Begun: 1}, false, ""},
+		"into a directory": {migrate.Plan{Etcd: 100}, false, ""},
+	} {
+		f := migrateFlags{reuse: c.reuse}
+		var text strings.Builder
+		err := f.accept(streams{err: &text}, c.plan)
+		if (err == nil) != (c.refuse == "") || err != nil && !strings.Contains(err.Error(), c.refuse) {
+			t.Errorf("%s: %v, want %q", name, err, c.refuse)
+		}
+		if warned := strings.Contains(text.String(), "from 100 to 1000 again"); warned != c.reuse {
+			t.Errorf("%s: a warning: %t, want %t: %s", name, warned, c.reuse, text.String())
 		}
 	}
 }

@@ -54,20 +54,31 @@ func IntoDirectory(ctx context.Context, o Options) (done Result, err error) {
 
 // checkFrom checks that all objects can be moved.
 func (m *mover) checkFrom(ctx context.Context, from *cluster) (Plan, error) {
-	unknown, err := from.scan(ctx)
+	var leftOut, unserved named
+	err := from.scan(ctx, func(key string) error {
+		left, err := from.leavesOut(ctx, key)
+		switch {
+		case err != nil:
+			return err
+		case left:
+			leftOut.add(key)
+		default:
+			unserved.add(key + " is no object that gapless serves: --exclude leaves it out")
+		}
+		return nil
+	})
 	if err != nil {
 		return Plan{}, err
 	}
-	plan := Plan{Objects: from.count, Etcd: from.rev}
-	var others problems
-	if plan.LeftOut, others, err = from.leaveOut(ctx, unknown); err != nil {
-		return plan, err
-	}
+	plan := Plan{Objects: from.count, Etcd: from.rev, LeftOut: leftOut.first, LeftOutCount: leftOut.count}
 	bad, err := m.define(ctx, from.pages(ctx, definitions))
 	if err != nil {
 		return plan, err
 	}
-	bad = append(others, bad...)
+	for _, text := range unserved.first {
+		bad.named.add(text)
+	}
+	bad.count += unserved.count - int64(len(unserved.first))
 	count := counter{report: m.Progress, step: Checking, of: from.count}
 	err = each(ctx, from.pages(ctx, ""), func(o *object) error {
 		if o.err = fits(o); o.err != nil {
@@ -79,7 +90,7 @@ func (m *mover) checkFrom(ctx context.Context, from *cluster) (Plan, error) {
 	if err != nil {
 		return plan, err
 	}
-	return plan, bad.err()
+	return plan, bad.unmovable(0)
 }
 
 // records are the objects of etcd as the directory has them.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,19 +15,63 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/custom"
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/etcd/members"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 )
 
+// mostNamed is how many keys are named at most: there may be as many as there are objects.
+const mostNamed = 100
+
+// named are the first of some keys, and how many there are.
+type named struct {
+	first []string
+	count int64
+}
+
+func (n *named) add(text string) {
+	if n.count++; len(n.first) < mostNamed {
+		n.first = append(n.first, text)
+	}
+}
+
 // problems are those of all objects that cannot be moved.
-type problems []string
+type problems struct{ named }
 
-func (p *problems) add(o *object) { *p = append(*p, fmt.Sprintf("%s: %v", o.key, o.err)) }
+func (p *problems) add(o *object) { p.named.add(fmt.Sprintf("%s: %v", o.key, o.err)) }
 
-func (p *problems) err() error {
-	if len(*p) == 0 {
+// unmovable is the error, if there are any. begun is how many objects an earlier attempt has written.
+func (p *problems) unmovable(begun int64) error {
+	if p.count == 0 {
 		return nil
 	}
-	return &UnmovableError{Problems: *p}
+	return &UnmovableError{Problems: p.first, Count: p.count, Begun: begun}
+}
+
+// failure is an error that says nothing about an object: etcd did not answer.
+type failure struct{ error }
+
+// Unwrap returns etcd's.
+func (f failure) Unwrap() error { return f.error }
+
+// failed returns an error of the run, where reading objects has met one: etcd or a key management service did not
+// answer.
+func failed(page []object) error {
+	for i := range page {
+		err := page[i].err
+		if err == nil {
+			continue
+		}
+		if of, is := errors.AsType[failure](err); is {
+			return of.error
+		}
+		_, unavailable := errors.AsType[*store.UnavailableError](err)
+		unreadable, is := errors.AsType[*store.UnreadableError](err)
+		if unavailable || is && unreadable.Temporary {
+			return err
+		}
+	}
+	return nil
 }
 
 // define reads the definitions, so that objects are compared with them. It returns those that cannot be used;
@@ -58,14 +103,17 @@ const mostCertain = 1 << 20
 // storable returns why etcd cannot have an object of the directory as it is. stored is what the directory has.
 func (m *mover) storable(ctx context.Context, o *object, stored []byte) error {
 	value, err := m.kept(o, stored)
-	if err != nil || len(value) <= mostCertain {
+	if err != nil || len(value) <= mostCertain-encryptedBytes {
 		return err
 	}
-	at, err := m.plain.Key(o.key)
+	at, err := m.layout.Key(o.key)
 	if err != nil {
 		return err
 	}
-	return m.probe(ctx, at, value)
+	if value, err = m.layout.Encode(o.key, o.value); err != nil {
+		return err
+	}
+	return m.probe(ctx, sent{o, at, string(value)})
 }
 
 // kept returns the form of an object in etcd, or why that would be another object.
@@ -96,14 +144,23 @@ func (m *mover) kept(o *object, stored []byte) ([]byte, error) {
 	return value, nil
 }
 
-// probe asks etcd whether it takes a request of this size, without writing anything.
-func (m *mover) probe(ctx context.Context, at string, value []byte) error {
-	_, err := m.client.Txn(ctx).If(clientv3.Compare(clientv3.Version(at), "<", 0)).
-		Then(clientv3.OpPut(at, string(value))).Commit()
-	if errors.Is(err, rpctypes.ErrRequestTooLarge) {
-		return fmt.Errorf("its %d bytes are too large for etcd: raise its --max-request-bytes", len(value))
+// probe asks etcd whether it takes a transaction like the one that will create an object, without writing anything.
+func (m *mover) probe(ctx context.Context, s sent) error {
+	txn := transaction{conditions: []clientv3.Cmp{members.Never(m.own)}}
+	var lease clientv3.LeaseID
+	if _, does := m.expires(s.object); does {
+		lease = math.MaxInt64 // the longest
 	}
-	return err
+	txn.create(s, lease)
+	limited, cancel := context.WithTimeoutCause(ctx, attemptFor, errNoContact)
+	defer cancel()
+	switch _, err := txn.commit(limited, m.client); {
+	case errors.Is(err, rpctypes.ErrRequestTooLarge):
+		return fmt.Errorf("its %d bytes are too large for etcd: raise its --max-request-bytes", len(s.value))
+	case err != nil:
+		return failure{fmt.Errorf("ask etcd whether it takes %s: %w", s.at, err)}
+	}
+	return nil
 }
 
 // fits returns why a directory cannot have an object.

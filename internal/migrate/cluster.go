@@ -26,10 +26,9 @@ type cluster struct {
 	rev       int64
 	prefix    string   // of all objects, with a slash at its end
 	resources []string // that have objects, as pages has them
-	first     []string // the first key of an object; empty if there is none
+	first     string   // the first key of an object; "" if there is none
 	count     int64
-	// noted are the keys in which API servers note for themselves what they make again.
-	noted []string
+	at        time.Time // of the revision
 
 	mu   sync.Mutex
 	ends map[clientv3.LeaseID]time.Time // when leases do
@@ -43,30 +42,29 @@ func (m *mover) cluster() *cluster {
 // scanKeys is how many keys, without values, are read at once.
 const scanKeys = 5000
 
-// scan finds out which resources have objects now. It returns the other keys, as etcd has them.
-func (c *cluster) scan(ctx context.Context) (unknown []string, err error) {
-	c.rev, c.count, c.first, c.resources, c.noted = 0, 0, nil, nil, nil
+// scan finds out which resources have objects now. other gets the keys that are of none, or are excluded, as etcd
+// has them.
+func (c *cluster) scan(ctx context.Context, other func(key string) error) error {
+	c.rev, c.count, c.first, c.resources, c.at = 0, 0, "", nil, time.Now()
 	found := map[string]bool{}
 	from, end := c.prefix, clientv3.GetPrefixRangeEnd(c.prefix)
 	for {
 		resp, err := c.get(ctx, from, end, clientv3.WithLimit(scanKeys), clientv3.WithKeysOnly())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, kv := range resp.Kvs {
-			key, known := c.layout.StoreKey(string(kv.Key))
-			switch {
-			case known:
-				if c.count++; c.count == 1 {
-					c.first = []string{string(kv.Key)}
+			key, known := c.storeKey(kv.Key)
+			if !known {
+				if err := other(string(kv.Key)); err != nil {
+					return err
 				}
-				found[store.ResourceOf(key)] = true
-			case c.isNoted(string(kv.Key)):
-				c.noted = append(c.noted, string(kv.Key))
-				unknown = append(unknown, string(kv.Key))
-			default:
-				unknown = append(unknown, string(kv.Key))
+				continue
 			}
+			if c.count++; c.count == 1 {
+				c.first = string(kv.Key)
+			}
+			found[store.ResourceOf(key)] = true
 		}
 		if !resp.More {
 			break
@@ -77,16 +75,42 @@ func (c *cluster) scan(ctx context.Context) (unknown []string, err error) {
 		c.resources = append(c.resources, resource)
 	}
 	slices.SortFunc(c.resources, func(a, b string) int { return before(a+"/", b+"/") })
-	return unknown, nil
+	return nil
 }
 
-// isNoted reports whether a key is of what kube-apiserver notes for itself: which addresses and ports are given
-// out, and which servers there are. It makes them again (kubernetes pkg/registry/core/service/ipallocator,
-// pkg/controlplane/reconcilers).
-func (c *cluster) isNoted(key string) bool {
-	rest := strings.TrimPrefix(key, c.prefix)
-	return strings.HasPrefix(rest, "ranges/") || strings.HasPrefix(rest, "masterleases/") ||
-		strings.HasPrefix(rest, "peerserverleases/")
+// storeKey returns the key in the store of a key in etcd, if it is of an object that is moved.
+func (c *cluster) storeKey(at []byte) (key string, moved bool) {
+	key, known := c.layout.StoreKey(string(at))
+	return key, known && !c.isExcluded(string(at))
+}
+
+// isExcluded reports whether Options.Without names a key.
+func (c *cluster) isExcluded(at string) bool {
+	rest := strings.TrimPrefix(at, c.prefix)
+	return slices.ContainsFunc(c.Without, func(start string) bool { return strings.HasPrefix(rest, start) })
+}
+
+// remade are the beginnings of the keys under which kube-apiserver has what it makes again, with what is in such a
+// value; none: all are made again. Others, that have the same beginning, are of users.
+var remade = []struct { //nolint:gochecknoglobals // a constant
+	start string
+	marks []string
+}{
+	// Which addresses and ports are given out, and which servers there are: kubernetes
+	// pkg/registry/core/service/ipallocator, pkg/controlplane/reconcilers.
+	{"ranges/", nil},
+	{"masterleases/", nil},
+	{"peerserverleases/", nil},
+	// For the groups that it serves itself.
+	{"apiregistration.k8s.io/apiservices/", []string{"kube-aggregator.kubernetes.io/automanaged"}},
+	// Made at each start, and updated: kubernetes pkg/registry/flowcontrol/ensurer.
+	{"flowschemas/", updated},
+	{"prioritylevelconfigurations/", updated},
+}
+
+// updated is the annotation flowcontrol.AutoUpdateAnnotationKey, true, in protobuf and in JSON.
+var updated = []string{ //nolint:gochecknoglobals // a constant
+	"apf.kubernetes.io/autoupdate-spec\x12\x04true", `"apf.kubernetes.io/autoupdate-spec":"true"`,
 }
 
 // get reads a range of keys at the cluster's revision; 0: at the present one, which is the cluster's then.
@@ -114,9 +138,10 @@ func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) 
 
 const (
 	// A page has about pageBytes: the first pages of a resource are small, and the others as large as that
-	// allows, because etcd counts keys.
+	// allows, because etcd counts keys. The largest values may follow the smallest: pageLimit bounds the memory
+	// then, to 96 MiB of values of 1.5 MiB.
 	pageBytes            = 2 << 20
-	leastKeys, pageLimit = 16, 1024
+	leastKeys, pageLimit = 16, 64
 )
 
 // pages returns the objects of a resource; "": all.
@@ -140,7 +165,7 @@ func (c *cluster) pages(ctx context.Context, resource string) pages {
 				}
 				page := converted(resp.Kvs, func(kv *mvccpb.KeyValue) object { return c.object(ctx, kv) })
 				page = slices.DeleteFunc(page, func(o object) bool { return o.key == "" })
-				if !yield(page, ctx.Err()) {
+				if !yield(page, cmp.Or(ctx.Err(), failed(page))) {
 					return
 				}
 				if more = resp.More; more {
@@ -161,13 +186,15 @@ func sizeOf(kvs []*mvccpb.KeyValue) int64 {
 	return size
 }
 
-// object reads a value as servers do. Its key is "" for what is none.
+// object reads a value as servers do. Its key is "" for what is none, or is excluded. When it was written is not
+// known, but for what expires: the others get one time, because a log has a note of each record that is older than the
+// one before it.
 func (c *cluster) object(ctx context.Context, kv *mvccpb.KeyValue) object {
-	key, known := c.layout.StoreKey(string(kv.Key))
-	if !known {
+	key, moved := c.storeKey(kv.Key)
+	if !moved {
 		return object{}
 	}
-	o := object{key: key, mod: kv.ModRevision, create: kv.CreateRevision, written: time.Now()}
+	o := object{key: key, mod: kv.ModRevision, create: kv.CreateRevision, written: c.at}
 	if o.value, o.err = c.layout.Decode(key, kv.Value); o.err == nil && kv.Lease != 0 && c.EventTTL > 0 {
 		var expires time.Time
 		if expires, o.err = c.expiry(ctx, clientv3.LeaseID(kv.Lease)); o.err == nil {
@@ -187,7 +214,7 @@ func (c *cluster) expiry(ctx context.Context, id clientv3.LeaseID) (time.Time, e
 	}
 	resp, err := c.client.TimeToLive(ctx, id)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read a lease from etcd: %w", err)
+		return time.Time{}, failure{fmt.Errorf("read a lease from etcd: %w", err)}
 	}
 	at = time.Now().Add(time.Duration(max(resp.TTL, 0)) * time.Second) // -1: it has ended
 	c.mu.Lock()
@@ -196,30 +223,28 @@ func (c *cluster) expiry(ctx context.Context, id clientv3.LeaseID) (time.Time, e
 	return at, nil
 }
 
-// automanaged is in APIServices that kube-apiserver makes, for the groups that it serves itself.
-const automanaged = "kube-aggregator.kubernetes.io/automanaged"
-
-// leaveOut divides keys that are none of an object that gapless has: into those that a server makes again, or that
-// Options.Without names, and others.
-func (c *cluster) leaveOut(ctx context.Context, unknown []string) (out []string, problems []string, err error) {
-	for _, key := range unknown {
-		rest := strings.TrimPrefix(key, c.prefix)
-		left := c.isNoted(key) ||
-			slices.ContainsFunc(c.Without, func(start string) bool { return strings.HasPrefix(rest, start) })
-		if !left && strings.HasPrefix(rest, "apiregistration.k8s.io/apiservices/") {
-			resp, err := c.get(ctx, key, key+"\x00")
-			if err != nil {
-				return nil, nil, err
-			}
-			left = len(resp.Kvs) == 0 || bytes.Contains(resp.Kvs[0].Value, []byte(automanaged))
-		}
-		if left {
-			out = append(out, key)
-		} else {
-			problems = append(problems, fmt.Sprintf("%s is no object that gapless serves: --exclude leaves it out", key))
-		}
+// leavesOut reports whether a key that scan's other has got is left out: kube-apiserver makes it again, or
+// Options.Without names it.
+func (c *cluster) leavesOut(ctx context.Context, key string) (bool, error) {
+	if c.isExcluded(key) {
+		return true, nil
 	}
-	return out, problems, nil
+	for _, r := range remade {
+		switch {
+		case !strings.HasPrefix(key, c.prefix+r.start):
+			continue
+		case r.marks == nil:
+			return true, nil
+		}
+		resp, err := c.get(ctx, key, key+"\x00")
+		if err != nil {
+			return false, err
+		}
+		return len(resp.Kvs) == 0 || slices.ContainsFunc(r.marks, func(mark string) bool {
+			return bytes.Contains(resp.Kvs[0].Value, []byte(mark))
+		}), nil
+	}
+	return false, nil
 }
 
 // ErrChanged says that somebody has written to etcd while its objects were read.
@@ -249,8 +274,8 @@ func (c *cluster) unchanged(ctx context.Context) error {
 				return fmt.Errorf("read what was written to etcd meanwhile: %w", cmp.Or(err, context.Cause(ctx), errWatchEnded))
 			}
 			for _, e := range r.Events {
-				key, known := c.layout.StoreKey(string(e.Kv.Key))
-				if known && (e.Type == clientv3.EventTypePut || store.ResourceOf(key) != "events") {
+				key, moved := c.storeKey(e.Kv.Key)
+				if moved && (e.Type == clientv3.EventTypePut || store.ResourceOf(key) != "events") {
 					return fmt.Errorf("%s: %w", e.Kv.Key, ErrChanged)
 				}
 			}

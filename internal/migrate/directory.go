@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,8 @@ func (d *directory) pages(ctx context.Context, resource string) pages {
 					yield(nil, fmt.Errorf("read the directory: %w", err))
 					return
 				}
-				if !yield(converted(page.Records, func(r store.Record) object { return d.object(ctx, r) }), ctx.Err()) {
+				made := converted(page.Records, func(r store.Record) object { return d.object(ctx, r) })
+				if !yield(made, cmp.Or(ctx.Err(), failed(made))) {
 					return
 				}
 				if more = page.More; more {

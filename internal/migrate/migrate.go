@@ -37,7 +37,8 @@ type Options struct {
 	Encryption encrypted.Config
 	// EventTTL is how long an Event lives after its last write; 0: until it is deleted.
 	EventTTL time.Duration
-	// Without are the beginnings of keys in etcd, after the prefix, that IntoDirectory leaves out.
+	// Without are the beginnings of keys in etcd, after the prefix, that IntoDirectory leaves out, those of objects
+	// too.
 	Without []string
 	// Bump is backup.RestoreOptions.Bump, for IntoDirectory.
 	Bump int64
@@ -64,9 +65,10 @@ type Plan struct {
 	// Directory is the last resourceVersion that was given out from the directory, of IntoEtcd. Etcd is the
 	// revision of etcd.
 	Directory, Etcd int64
-	// LeftOut are the keys in etcd that are not moved: what API servers note for themselves, and
-	// Options.Without.
-	LeftOut []string
+	// LeftOut are the first of the LeftOutCount keys in etcd that are not moved: what kube-apiserver makes for
+	// itself, and Options.Without.
+	LeftOut      []string
+	LeftOutCount int64
 	// Begun says that some of the objects are in etcd already, from an earlier attempt.
 	Begun int64
 }
@@ -83,14 +85,25 @@ type Result struct {
 	Wrote    time.Duration // how long it took to write them
 }
 
-// UnmovableError says that the target cannot have some of the objects, or that they cannot be read. Nothing
-// was written.
-type UnmovableError struct{ Problems []string }
+// UnmovableError says that the target cannot have some of the objects, or that they cannot be read. This attempt
+// has written nothing.
+type UnmovableError struct {
+	Problems []string // the first ones
+	Count    int64    // of all
+	Begun    int64    // how many objects the target has from an earlier attempt
+}
 
-// Error names all of them.
+// Error names the first of them.
 func (e *UnmovableError) Error() string {
-	return fmt.Sprintf("%d objects cannot be moved, and nothing was written:\n  %s", len(e.Problems),
-		strings.Join(e.Problems, "\n  "))
+	written := "nothing was written"
+	if e.Begun > 0 {
+		written = fmt.Sprintf("nothing was written now; %d others are in etcd from an earlier attempt", e.Begun)
+	}
+	text := fmt.Sprintf("%d objects cannot be moved, and %s:\n  %s", e.Count, written, strings.Join(e.Problems, "\n  "))
+	if more := e.Count - int64(len(e.Problems)); more > 0 {
+		text += fmt.Sprintf("\n  and %d more", more)
+	}
+	return text
 }
 
 // ErrNotEmpty says that there are objects in etcd, which are not of the same migration.
@@ -192,7 +205,8 @@ func (m *mover) expired(o *object) bool {
 }
 
 // IntoEtcd moves the objects of a directory into etcd, where there must be none, or some of them, by an attempt
-// that did not finish. Until all are there, replicas refuse them. The directory is only read. Errors:
+// that did not finish. Until all are there, replicas refuse them. The directory is opened as a server opens it, which
+// completes what a crash has left; no object of it is changed. Errors:
 // *UnmovableError, ErrNotEmpty, *InUseError, *DifferenceError, *members.Migration of another directory,
 // *store.LockedError if a server runs on the directory.
 func IntoEtcd(ctx context.Context, o Options) (done Result, err error) {
@@ -222,33 +236,61 @@ func IntoEtcd(ctx context.Context, o Options) (done Result, err error) {
 	if err := m.Checked(plan); err != nil {
 		return done, err
 	}
-	if begun == nil {
-		path, err := filepath.Abs(o.Dir)
+	if begun, err = m.begin(ctx, from, to, begun); err != nil {
+		return done, err
+	}
+	err = m.writeInto(ctx, from, to, &done, begun)
+	if err == nil {
+		err = m.expire(ctx, begun, max(begun.Before, last), done.Revision)
+	}
+	return done, goesOn(err)
+}
+
+// begin notes the migration, unless it goes on with one. Replicas may have come while everything was checked: it looks
+// for them again.
+func (m *mover) begin(ctx context.Context, from *directory, to *cluster, begun *members.Migration) (*members.Migration, error) {
+	first := begun == nil
+	if first {
+		path, err := filepath.Abs(m.Dir)
 		if err != nil {
-			return done, err
+			return nil, err
 		}
 		begun = &members.Migration{ID: from.log.ID(), From: path, Started: time.Now().UTC(), Before: to.rev}
-		if err := begun.Begin(ctx, m.client, m.own); err != nil {
-			return done, err
+		err = begun.Begin(ctx, m.client, m.own)
+		if errors.Is(err, members.ErrReplicas) {
+			if _, used := m.free(ctx); used != nil { // it names them
+				err = used
+			}
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
-	if err := m.writeInto(ctx, from, to, &done, begun); err != nil {
-		return done, fmt.Errorf("%w; gapless migrate goes on where this has stopped", err)
+	// A replica registers after it has looked for the note, which may have been before this one.
+	_, err := m.free(ctx)
+	if _, used := errors.AsType[*InUseError](err); used && first {
+		err = errors.Join(err, begun.End(ctx, m.client)) // nothing was written
 	}
-	return done, m.expire(ctx, begun, max(begun.Before, last), done.Revision)
+	return begun, err
+}
+
+// goesOn adds to an error that can pass that the same command goes on then.
+func goesOn(err error) error {
+	_, differ := errors.AsType[*DifferenceError](err)
+	if err == nil || differ || errors.Is(err, ErrNotEmpty) || errors.Is(err, errForeign) || errors.Is(err, members.ErrOvertaken) {
+		return err
+	}
+	return fmt.Errorf("%w; gapless migrate goes on where this has stopped", err)
 }
 
 // checkInto checks that all objects can be moved, and that etcd has nothing else.
 func (m *mover) checkInto(ctx context.Context, from *directory, to *cluster, begun *members.Migration) error {
-	unknown, err := to.scan(ctx)
+	err := to.scan(ctx, func(key string) error { return fmt.Errorf("%s: %w", key, ErrNotEmpty) })
 	if err != nil {
 		return err
 	}
-	if begun == nil {
-		unknown = append(unknown, to.first...)
-	}
-	if len(unknown) > 0 {
-		return fmt.Errorf("%s: %w", unknown[0], ErrNotEmpty)
+	if begun == nil && to.count > 0 {
+		return fmt.Errorf("%s: %w", to.first, ErrNotEmpty)
 	}
 	bad, err := m.define(ctx, from.pages(ctx, definitions))
 	if err != nil {
@@ -272,7 +314,7 @@ func (m *mover) checkInto(ctx context.Context, from *directory, to *cluster, beg
 	if err != nil {
 		return err
 	}
-	return bad.err()
+	return bad.unmovable(to.count)
 }
 
 // writeInto writes what is not there yet, and compares.
@@ -296,12 +338,9 @@ func (m *mover) writeInto(ctx context.Context, from *directory, to *cluster, don
 		return err
 	}
 	done.Wrote, done.Written = time.Since(began), w.written.Load()
-	unknown, err := to.scan(ctx)
+	err = to.scan(ctx, func(key string) error { return fmt.Errorf("%s was written meanwhile: %w", key, ErrNotEmpty) })
 	if err != nil {
 		return err
-	}
-	if len(unknown) > 0 {
-		return fmt.Errorf("%s was written meanwhile: %w", unknown[0], ErrNotEmpty)
 	}
 	done.Revision = to.rev
 	if err := m.compare(from.pages(ctx, ""), to.pages(ctx, ""), done, from.count); err != nil {
@@ -310,11 +349,13 @@ func (m *mover) writeInto(ctx context.Context, from *directory, to *cluster, don
 	return mark.Holding(ctx, m.client)
 }
 
-// expire compacts etcd up to where clients of the directory may be, so that they get 410 from every server and
-// no state of the time in between. Then it removes the mark: replicas may come.
+// expire compacts etcd up to where clients of the directory may be, so that every server answers them with 410, and
+// shows no state of the time in between. That is so for resourceVersions that etcd has reached. For one that it has
+// not, a replica answers 410; at kube-apiserver a list is 504 (Too large resource version), and a watch is silent, until
+// etcd comes there: then it is an ordinary one. Then it removes the mark: replicas may come.
 func (m *mover) expire(ctx context.Context, mark *members.Migration, clients, now int64) error {
 	if _, err := m.client.Compact(ctx, min(clients+1, now)); err != nil && !isCompacted(err) {
-		return fmt.Errorf("compact etcd up to where clients of the directory may be: %w; gapless migrate goes on there", err)
+		return fmt.Errorf("compact etcd up to where clients of the directory may be: %w", err)
 	}
 	return mark.End(ctx, m.client)
 }

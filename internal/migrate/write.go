@@ -115,12 +115,28 @@ func (w *writer) send(batch []object) error {
 	}
 }
 
+// transaction creates objects, all or none.
+type transaction struct {
+	conditions     []clientv3.Cmp
+	creates, reads []clientv3.Op
+}
+
+// create adds the creation of an object. If a condition does not hold, what is there is read.
+func (t *transaction) create(s sent, lease clientv3.LeaseID) {
+	t.conditions = append(t.conditions, clientv3.Compare(clientv3.CreateRevision(s.at), "=", 0))
+	t.creates = append(t.creates, clientv3.OpPut(s.at, s.value, clientv3.WithLease(lease)))
+	t.reads = append(t.reads, clientv3.OpGet(s.at))
+}
+
+func (t *transaction) commit(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
+	return client.Txn(clientv3.WithRequireLeader(ctx)).If(t.conditions...).Then(t.creates...).Else(t.reads...).Commit()
+}
+
 // try sends the transaction. It may have taken effect already, in an earlier attempt that had no answer.
 func (w *writer) try(puts []sent) error {
-	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(w.ctx), attemptFor, errNoContact)
+	ctx, cancel := context.WithTimeoutCause(w.ctx, attemptFor, errNoContact)
 	defer cancel()
-	conditions := []clientv3.Cmp{w.mark.Holds()}
-	var creates, reads []clientv3.Op
+	txn := transaction{conditions: []clientv3.Cmp{w.mark.Holds()}}
 	var tried []sent
 	for _, p := range puts {
 		if w.expired(p.object) {
@@ -134,14 +150,12 @@ func (w *writer) try(puts []sent) error {
 			}
 		}
 		tried = append(tried, p)
-		conditions = append(conditions, clientv3.Compare(clientv3.CreateRevision(p.at), "=", 0))
-		creates = append(creates, clientv3.OpPut(p.at, p.value, clientv3.WithLease(lease)))
-		reads = append(reads, clientv3.OpGet(p.at))
+		txn.create(p, lease)
 	}
 	if len(tried) == 0 {
 		return nil
 	}
-	resp, err := w.client.Txn(ctx).If(conditions...).Then(creates...).Else(reads...).Commit()
+	resp, err := txn.commit(ctx, w.client)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		w.leases.forget()
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -55,17 +56,29 @@ func UnfinishedMigration(ctx context.Context, client *clientv3.Client, prefix st
 // ErrOvertaken says that somebody else has noted, or removed, a migration.
 var ErrOvertaken = errors.New("another migration has begun, or the note of this one was removed")
 
-// Begin notes a migration: it must be the first. Replicas refuse the objects from now on.
+// ErrReplicas says that replicas use the objects.
+var ErrReplicas = errors.New("replicas are registered")
+
+// Begin notes a migration: it must be the first, and no replica may be registered. Replicas refuse the objects from
+// now on. Errors: ErrReplicas, ErrOvertaken.
 func (m *Migration) Begin(ctx context.Context, client *clientv3.Client, prefix string) error {
 	m.prefix = prefix
 	note, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode the note of the migration: %w", err)
 	}
-	resp, err := client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(m.key()), "=", 0)).
-		Then(clientv3.OpPut(m.key(), string(note))).Commit()
+	replicas := New(Options{Prefix: prefix}).replicasPrefix()
+	resp, err := client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(m.key()), "=", 0),
+			clientv3.Compare(clientv3.CreateRevision(replicas), "=", 0).WithPrefix()).
+		Then(clientv3.OpPut(m.key(), string(note))).
+		Else(clientv3.OpGet(replicas, clientv3.WithPrefix(), clientv3.WithCountOnly())).
+		Commit()
 	if err == nil && !resp.Succeeded {
 		err = ErrOvertaken
+		if resp.Responses[0].GetResponseRange().Count > 0 {
+			err = ErrReplicas
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("note the migration in etcd as %s: %w", m.key(), err)
@@ -79,6 +92,12 @@ func (m *Migration) Holds() clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(m.key()), "=", m.rev)
 }
 
+// Never is false in every transaction, which is as large with it as with Holds, or a few bytes larger: etcd says to
+// such a one whether it takes its size.
+func Never(prefix string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(migrationKey(prefix)), "=", math.MaxInt64)
+}
+
 // Holding returns an error if the note is not there any more.
 func (m *Migration) Holding(ctx context.Context, client *clientv3.Client) error {
 	now, err := UnfinishedMigration(ctx, client, m.prefix)
@@ -88,14 +107,24 @@ func (m *Migration) Holding(ctx context.Context, client *clientv3.Client) error 
 	return err
 }
 
-// End removes the note: all objects are there.
+// askAfter is how long End waits for etcd to say whether the note is gone.
+const askAfter = 10 * time.Second
+
+// End removes the note: all objects are there. Where etcd does not answer it looks whether the note is gone, also after
+// the end of ctx: without it the migration cannot be run again.
 func (m *Migration) End(ctx context.Context, client *clientv3.Client) error {
 	resp, err := client.Txn(ctx).If(m.Holds()).Then(clientv3.OpDelete(m.key())).Commit()
-	if err == nil && !resp.Succeeded {
+	switch {
+	case err == nil && resp.Succeeded:
+		return nil
+	case err == nil:
 		err = ErrOvertaken
+	default:
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), askAfter)
+		defer cancel()
+		if now, reading := UnfinishedMigration(limited, client, m.prefix); reading == nil && now == nil {
+			return nil
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("remove the note of the migration, %s, from etcd: %w", m.key(), err)
-	}
-	return nil
+	return fmt.Errorf("remove the note of the migration, %s, from etcd: %w", m.key(), err)
 }
