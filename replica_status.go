@@ -55,7 +55,7 @@ type ReplicaFloor struct {
 	Resource   string               `json:"resource"` // with its group: "deployments.apps"
 	Oldest     kube.ResourceVersion `json:"oldestResourceVersion"`
 	OldestTime time.Time            `json:"oldestTime,omitzero"` // of the change there; zero: unknown
-	Reason     string               `json:"reason,omitempty"`    // what removed the rest: "age", "bytes", "requested"
+	Reason     string               `json:"reason,omitempty"`    // why there is no more: "age", "bytes", "requested", "unseen"
 }
 
 // ReplicaHole is a part of the history of which only the difference between its ends is known: reads and watches
