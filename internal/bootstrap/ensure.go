@@ -26,10 +26,10 @@ type object struct {
 // errReplace says that an object cannot be corrected, but must be recreated.
 var errReplace = errors.New("it has to be replaced")
 
-// attempts bounds how often an object is read again after a conflict.
 // manager is who manages the fields that are written here.
 const manager = "gapless"
 
+// attempts bounds how often an object is read again after a conflict.
 const attempts = 10
 
 func (c *Controller) ensureOne(ctx context.Context, objects []object, name string) error {

@@ -55,6 +55,14 @@ func openLog(t testing.TB) *revlog.Log {
 // stop ends them. ca is nil for a controller of the server's own objects only.
 func keep(t testing.TB, log *revlog.Log, address string, ca []byte) *cluster {
 	t.Helper()
+	return keepBy(t, log, func(c *cluster) bootstrap.Config {
+		return bootstrap.Config{Verbs: c, Address: netip.MustParseAddrPort(address), CA: ca}
+	})
+}
+
+// keepBy is keep with a configuration; its Live and Logger are filled in.
+func keepBy(t testing.TB, log *revlog.Log, configure func(c *cluster) bootstrap.Config) *cluster {
+	t.Helper()
 	c := &cluster{t: t, log: log, live: kinds.NewLive(builtin.Catalog())}
 	c.Registry = registry.New(registry.Config{Store: log, Live: c.live})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -63,9 +71,9 @@ func keep(t testing.TB, log *revlog.Log, address string, ca []byte) *cluster {
 	if err := c.WaitReady(t.Context()); err != nil {
 		t.Fatalf("wait until it is ready: %v", err)
 	}
-	k := bootstrap.New(bootstrap.Config{
-		Verbs: c, Live: c.live, Address: netip.MustParseAddrPort(address), CA: ca, Logger: slog.New(slog.DiscardHandler),
-	})
+	cfg := configure(c)
+	cfg.Live, cfg.Logger = c.live, slog.New(slog.DiscardHandler)
+	k := bootstrap.New(cfg)
 	k.Make(ctx)
 	go func() { ended <- k.Run(ctx) }() // ends with ctx
 	stopped := false

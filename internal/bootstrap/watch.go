@@ -22,7 +22,8 @@ type watched struct {
 	seen func(e wire.WatchEvent) []task
 }
 
-// watched returns all watches.
+// watched returns all watches. That of the namespaces comes after those of what is in them: each
+// namespace is checked when a deletion in it would be seen.
 func (c *Controller) watched() []watched {
 	var all []watched
 	for _, object := range c.own() {
@@ -34,19 +35,21 @@ func (c *Controller) watched() []watched {
 	if c.ca == nil {
 		return all
 	}
-	fill := func(of func(wire.Key) string) func(e wire.WatchEvent) []task {
-		return func(e wire.WatchEvent) []task {
-			if e.Object == nil {
-				return nil
-			}
-			return []task{{namespace, of(e.Object.Key())}}
+	fill := func(e wire.WatchEvent) []task {
+		if e.Object == nil {
+			return nil
 		}
+		return []task{{namespace, e.Object.Key().Namespace}}
 	}
-	where := func(key wire.Key) string { return key.Namespace }
 	return append(all,
-		watched{target: c.target(namespaces(), ""), seen: fill(func(key wire.Key) string { return key.Name })},
-		watched{target: c.target(core("configmaps"), ""), name: rootCA, seen: fill(where)},
-		watched{target: c.target(core("serviceaccounts"), ""), name: defaultAccount, seen: fill(where)},
+		watched{target: c.target(core("configmaps"), ""), name: rootCA, seen: fill},
+		watched{target: c.target(core("serviceaccounts"), ""), name: defaultAccount, seen: fill},
+		watched{target: c.target(namespaces(), ""), seen: func(e wire.WatchEvent) []task {
+			if e.Object == nil {
+				return []task{{namespace, corev1.NamespaceNodeLease}} // if it is missing there is no event of it
+			}
+			return []task{{namespace, e.Object.Key().Name}}
+		}},
 		watched{target: c.target(rbac("clusterroles"), ""), seen: c.roles.seen},
 	)
 }
@@ -71,38 +74,44 @@ func (c *Controller) followOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.roles.forget()
-	if c.ca != nil {
-		c.due.add(task{namespace, corev1.NamespaceNodeLease}) // if it is missing there is no event
-	}
 	var wg sync.WaitGroup
+	defer wg.Wait()
 	for _, w := range c.watched() {
 		if w.target.Resource == nil {
 			continue // a catalog without it: a test's
 		}
+		stream, err := c.open(ctx, w)
+		if err != nil {
+			cancel(err)
+			break
+		}
 		// They are followOnce's, and end with ctx or the first error.
-		wg.Go(func() { cancel(c.followOne(ctx, w)) })
+		wg.Go(func() {
+			defer stream.Close()
+			cancel(c.read(ctx, stream, w.seen))
+		})
 	}
-	wg.Wait()
+	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-func (c *Controller) followOne(ctx context.Context, w watched) error {
+func (c *Controller) open(ctx context.Context, w watched) (wire.Watch, error) {
 	o := wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), Watch: true}
 	if w.name != "" {
 		o.Fields = fields.OneTermEqualSelector("metadata.name", w.name)
 	}
-	stream, err := c.verbs.Watch(ctx, w.target, o)
-	if err != nil {
-		return err
-	}
-	defer stream.Close()
+	return c.verbs.Watch(ctx, w.target, o)
+}
+
+// read adds the tasks for the events of a watch until it fails.
+func (c *Controller) read(ctx context.Context, stream wire.Watch, seen func(wire.WatchEvent) []task) error {
 	for {
 		events, err := stream.Next(ctx)
 		if err != nil {
 			return err
 		}
 		for _, e := range events {
-			c.due.add(w.seen(e)...)
+			c.due.add(seen(e)...)
 		}
 	}
 }
