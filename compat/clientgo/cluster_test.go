@@ -12,6 +12,7 @@ import (
 // TestInformersOfAnAggregatedServerListOnce: kube-apiserver passes the requests of a group on to a
 // server with a history of its own.
 func TestInformersOfAnAggregatedServerListOnce(t *testing.T) {
+	t.Parallel()
 	s, behind := harness.StartSides(t), harness.Start(t)
 	defineWidgets(t, harness.Administrator(t, behind).Client(t), behind.URL)
 	s.Aggregate(t, "example.org", "v1", behind)
@@ -27,6 +28,7 @@ func TestInformersOfAnAggregatedServerListOnce(t *testing.T) {
 
 // TestInformersMoveBetweenRelaysWithoutAList: the relays have mirrors of their own.
 func TestInformersMoveBetweenRelaysWithoutAList(t *testing.T) {
+	t.Parallel()
 	s := harness.StartSides(t)
 	second, client := s.Second(t)
 	relayed, err := clientcmd.BuildConfigFromFlags("", client.WriteKubeconfig(t, s.Relayed.Proxy.URL()))

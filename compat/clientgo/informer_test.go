@@ -22,6 +22,7 @@ import (
 )
 
 func TestInformersKeepServerStateUnderFailures(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	p := harness.NewProxy(t, s)
 	direct, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)

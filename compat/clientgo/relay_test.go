@@ -12,6 +12,7 @@ import (
 // TestInformersBehindARelayListOnce: neither a failure of the API server nor one of the relay
 // makes them list again.
 func TestInformersBehindARelayListOnce(t *testing.T) {
+	t.Parallel()
 	b := harness.StartRelayed(t)
 	defineWidgets(t, b.Direct.Client(t), b.Server.URL)
 	b.Relay.Mirror(t, b.Admin.Client(t), "/apis/example.org/v1/widgets", "widgets.v1.example.org")
@@ -32,6 +33,7 @@ func TestInformersBehindARelayListOnce(t *testing.T) {
 
 // TestInformersBehindARelayResumeOverARestart: kube-apiserver forgets its window of changes.
 func TestInformersBehindARelayResumeOverARestart(t *testing.T) {
+	t.Parallel()
 	s := harness.StartSides(t)
 	informer := func(name string, side *harness.Side) *harness.Informer {
 		cfg, err := clientcmd.BuildConfigFromFlags("", side.Client.WriteKubeconfig(t, side.Proxy.URL()))
@@ -46,6 +48,7 @@ func TestInformersBehindARelayResumeOverARestart(t *testing.T) {
 // TestReadersBehindARelayAreNeverStaleAfterARestore: kube-apiserver is started again over an older copy of
 // etcd's directory, and says nothing about it.
 func TestReadersBehindARelayAreNeverStaleAfterARestore(t *testing.T) {
+	t.Parallel()
 	s := harness.StartSides(t)
 	defineWidgets(t, s.Cluster.Admin.Client(t), s.Cluster.URL)
 	s.Relay.Mirror(t, s.Relayed.Client.Client(t), "/apis/example.org/v1/widgets", "widgets.v1.example.org")
