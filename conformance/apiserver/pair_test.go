@@ -34,35 +34,44 @@ func (*server) Forget(context.Context) error  { return errNotHere }
 func (*server) Restart(context.Context) error { return errNotHere }
 func (*server) Crash(context.Context) error   { return errNotHere }
 
-// pair is kube-apiserver and the program.
-type pair struct{ upstream, gapless *server }
+// servers are kube-apiserver, and the program twice: on a directory, and over an etcd of its own.
+type servers struct{ upstream, gapless, replica *server }
 
-// newPair starts both and ends them with the test.
-func newPair(t *testing.T) *pair {
+// start starts them and ends them with the test.
+func start(t *testing.T) *servers {
 	t.Helper()
 	key := newKey(t)
-	r := startReference(t, key)
-	p := &pair{upstream: &server{target: r.target, audit: r.audit}, gapless: startProgram(t, key)}
-	for _, s := range []*server{p.upstream, p.gapless} {
+	r, binary := startReference(t, key), program(t)
+	all := &servers{
+		upstream: &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key),
+		replica: startProgram(t, binary, key, "--etcd-servers="+startEtcd(t, t.TempDir()).URL()),
+	}
+	for _, s := range []*server{all.upstream, all.gapless, all.replica} {
 		s.hook = newHook(t)
 	}
-	return p
+	return all
 }
 
-// startProgram starts `gapless serve` with what kube-apiserver has.
-func startProgram(t *testing.T, key string) *server {
+// program is the path of the built program.
+func program(t *testing.T) string {
 	t.Helper()
-	binary := *built
-	if binary == "" {
-		var err error
-		if binary, err = harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless"); err != nil {
-			t.Fatalf("build: %v", err)
-		}
+	if *built != "" {
+		return *built
 	}
+	binary, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
+	if err != nil {
+		t.Fatalf("build: %v", err)
+	}
+	return binary
+}
+
+// startProgram starts `gapless serve` with what kube-apiserver has, and more flags.
+func startProgram(t *testing.T, binary, key string, more ...string) *server {
+	t.Helper()
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	// Controllers are not kube-apiserver's.
 	flags := append([]string{"--bootstrap=server", "--controllers=-namespace-controller,-garbage-collector-controller"},
-		common(t, key, audit)...)
+		append(common(t, key, audit), more...)...)
 	program := harness.StartProgram(t, binary, flags...)
 	config, err := clientcmd.BuildConfigFromFlags("", program.Kubeconfig)
 	if err != nil {
@@ -76,9 +85,12 @@ func startProgram(t *testing.T, key string) *server {
 	return &server{target: play.Target{URL: program.URL, TLS: roots, Token: "root"}, audit: audit}
 }
 
-// play plays one script against both servers concurrently. What they asked webhooks is part of what
+// played is what a script showed at each of the servers.
+type played struct{ upstream, gapless, replica play.Transcript }
+
+// play plays one script against all servers concurrently. What they asked webhooks is part of what
 // they showed.
-func (p *pair) play(t *testing.T, one script.Script) (upstream, gapless play.Transcript) {
+func (all *servers) play(t *testing.T, one script.Script) (p played) {
 	t.Helper()
 	run := func(s *server) play.Transcript {
 		s.hook.forget()
@@ -95,16 +107,22 @@ func (p *pair) play(t *testing.T, one script.Script) (upstream, gapless play.Tra
 		return transcript
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { upstream = run(p.upstream) })
-	gapless = run(p.gapless)
+	wg.Go(func() { p.upstream = run(all.upstream) })
+	wg.Go(func() { p.replica = run(all.replica) })
+	p.gapless = run(all.gapless)
 	wg.Wait()
-	upstream, gapless = p.upstream.complete(t, upstream), p.gapless.complete(t, gapless)
-	for name, transcript := range map[string]play.Transcript{"upstream": upstream, "gapless": gapless} {
-		if transcript.Stopped != "" {
-			t.Errorf("%s: the script stopped: %s", name, transcript.Stopped)
+	for name, of := range map[string]struct {
+		server     *server
+		transcript *play.Transcript
+	}{
+		"kube-apiserver": {all.upstream, &p.upstream}, "gapless": {all.gapless, &p.gapless}, "gapless over etcd": {all.replica, &p.replica},
+	} {
+		*of.transcript = of.server.complete(t, *of.transcript)
+		if of.transcript.Stopped != "" {
+			t.Errorf("%s: the script stopped: %s", name, of.transcript.Stopped)
 		}
 	}
-	return upstream, gapless
+	return p
 }
 
 // complete makes tokens readable, and adds audit events and what webhooks were asked.

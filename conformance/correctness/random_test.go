@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/testing/correctness"
 
+	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 	"github.com/gapless-io/gapless/conformance/upstream"
 )
 
@@ -32,16 +33,40 @@ const (
 	keeping = 30 * time.Millisecond
 )
 
+// startEtcd runs an etcd until the test ends, and returns its URL.
+func startEtcd(t *testing.T) string {
+	t.Helper()
+	member, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
+	if err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := member.Stop(); err != nil {
+			t.Errorf("stop etcd: %v", err)
+		}
+	})
+	return member.URL()
+}
+
 func TestRandomHistoriesMatchUpstreamsModel(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	for name, window := range map[string]int{"default window": 0, "window of 8": 8} {
+	for name, of := range map[string]struct {
+		window int
+		etcd   bool
+	}{
+		"default window": {}, "window of 8": {window: 8}, "over etcd, window of 8": {window: 8, etcd: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d (the choices are made again with -seed %d, the scheduling is not)", seed, seed)
-			r := play(t, seed, upstream.Config{Dir: t.TempDir(), Window: window})
+			cfg := upstream.Config{Dir: t.TempDir(), Window: of.window}
+			if of.etcd {
+				cfg.Etcd = startEtcd(t)
+			}
+			r := play(t, seed, cfg)
 			if t.Failed() {
 				return
 			}

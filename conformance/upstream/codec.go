@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -16,6 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // writtenAs is the annotation under which an object keeps the namespace and name
@@ -89,12 +91,23 @@ func (c *codec) encode(ctx context.Context, p place, obj runtime.Object) (plain,
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode %s: %w", p.key(), err)
 	}
-	plain = bytes.TrimSpace(plain)
+	if plain, err = canonical(plain); err != nil {
+		return nil, nil, fmt.Errorf("encode %s: %w", p.key(), err)
+	}
 	stored, err = c.current().TransformToStorage(ctx, plain, value.DefaultContext(p.key().String()))
 	if err != nil {
 		return nil, nil, fmt.Errorf("transform %s: %w", p.key(), err)
 	}
 	return plain, stored, nil
+}
+
+// canonical is the form in which the registry stores, and in which a replica reads from etcd.
+func canonical(plain []byte) ([]byte, error) {
+	tree, err := jsontree.Decode(plain)
+	if err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	return wire.Canonical(tree)
 }
 
 // decode reads a stored value into out and gives it its resourceVersion. stale

@@ -189,4 +189,4 @@ func (s *Storage) GetCurrentResourceVersion(ctx context.Context) (uint64, error)
 func (*Storage) EnableResourceSizeEstimation(storage.KeysFunc) error { return nil }
 
 // CompactRevision implements storage.Interface.
-func (s *Storage) CompactRevision() int64 { return s.Server().log.Stats().Compacted }
+func (s *Storage) CompactRevision() int64 { return s.Server().store.Compacted() }

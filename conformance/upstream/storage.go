@@ -171,7 +171,7 @@ type found struct {
 // find reads one key into out, which is made empty when there is nothing.
 func (s *Storage) find(ctx context.Context, key string, p place, out runtime.Object) (found, error) {
 	server := s.Server()
-	page, err := server.log.Read(ctx, store.Query{Start: server.storeKey(p)})
+	page, err := server.store.Read(ctx, store.Query{Start: server.storeKey(p)})
 	if err != nil {
 		return found{}, fmt.Errorf("read %s: %w", key, err)
 	}
@@ -192,7 +192,7 @@ func (s *Storage) find(ctx context.Context, key string, p place, out runtime.Obj
 // commit writes, and waits until every reader sees it.
 func (s *Storage) commit(ctx context.Context, t store.Txn) (int64, error) {
 	server := s.Server()
-	done, err := server.log.Commit(ctx, t)
+	done, err := server.store.Commit(ctx, t)
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", t.Key, err)
 	}

@@ -22,8 +22,10 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/custom"
+	"github.com/gapless-io/gapless/internal/kinds/layout"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/etcd"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -32,6 +34,8 @@ import (
 type Config struct {
 	// Dir is the directory of the log; "" keeps it in memory.
 	Dir string
+	// Etcd is the URL of an etcd of which the Server is a replica; "": it has its log alone.
+	Etcd string
 	// Window is how many changes the watch cache keeps in memory; 0 is its default.
 	// A small one makes watches and exact reads go to the log.
 	Window int
@@ -43,7 +47,10 @@ const (
 	// segmentBytes is small, so that the log of a test has several segments.
 	segmentBytes = 64 << 10
 	// othersPrefix holds the keys of a resource that no test reads.
-	othersPrefix = "others/"
+	othersPrefix = "others.example.org/"
+	other        = `{"apiVersion":"example.org/v1","kind":"Other","metadata":{"name":"one"}}`
+	// prefix is that of all keys in etcd.
+	prefix = "/registry"
 )
 
 // definition is the CustomResourceDefinition of the pods, as it is stored when it
@@ -57,9 +64,26 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 "status":{"acceptedNames":{"plural":"pods","singular":"pod","kind":"Pod","listKind":"PodList"},
 "conditions":[{"type":"Established","status":"True"}],"storedVersions":["v1"]}}`
 
+// engine is a store that runs.
+type engine interface {
+	store.Store
+	Compacted() int64
+	Run(ctx context.Context) error
+	Close() error
+}
+
+// The two engines, which have more to say than how far they are compacted.
+type (
+	log     struct{ *revlog.Log }
+	replica struct{ *etcd.Store }
+)
+
+func (l log) Compacted() int64     { return l.Stats().Compacted }
+func (r replica) Compacted() int64 { return r.Stats().Compacted }
+
 // Server is a running store with a registry of pods over it.
 type Server struct {
-	log      *revlog.Log
+	store    engine
 	registry *registry.Registry
 	pods     *kinds.Resource
 	stop     context.CancelFunc
@@ -73,22 +97,19 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("define the pods: %w", err)
 	}
-	log, err := revlog.Open(ctx, revlog.Options{
-		Dir: cfg.Dir, Memory: cfg.Dir == "", BaseRevision: baseRevision, SegmentBytes: segmentBytes,
-	})
+	live := kinds.NewLive(kinds.NewCatalog(resources...))
+	opened, err := openStore(ctx, cfg, live)
 	if err != nil {
-		return nil, fmt.Errorf("open the log: %w", err)
+		return nil, err
 	}
 	s := &Server{
-		log: log, pods: resources[0], ended: make(chan error, 2),
-		registry: registry.New(registry.Config{
-			Store: log, Live: kinds.NewLive(kinds.NewCatalog(resources...)), CacheEntries: cfg.Window,
-		}),
+		store: opened, pods: resources[0], ended: make(chan error, 2),
+		registry: registry.New(registry.Config{Store: opened, Live: live, CacheEntries: cfg.Window}),
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = cancel
-	// Both are the Server's. The log ends with its Close, the registry with stop.
-	go func() { s.ended <- log.Run(context.WithoutCancel(ctx)) }()
+	// Both are the Server's. The store ends with its Close, the registry with stop.
+	go func() { s.ended <- opened.Run(context.WithoutCancel(ctx)) }()
 	go func() { s.ended <- s.registry.Run(running) }()
 	if err := s.registry.WaitReady(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("wait for the registry: %w", err), s.Close())
@@ -96,11 +117,32 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
+func openStore(ctx context.Context, cfg Config, live *kinds.Live) (engine, error) {
+	if cfg.Etcd == "" {
+		opened, err := revlog.Open(ctx, revlog.Options{
+			Dir: cfg.Dir, Memory: cfg.Dir == "", BaseRevision: baseRevision, SegmentBytes: segmentBytes,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("open the log: %w", err)
+		}
+		return log{opened}, nil
+	}
+	places := layout.New(prefix, live)
+	opened, err := etcd.Open(ctx, etcd.Options{
+		Cluster: etcd.Cluster{Servers: []string{cfg.Etcd}}, Prefix: prefix, Layout: places, Known: places.Known(),
+		Dir: cfg.Dir, Memory: cfg.Dir == "", SegmentBytes: segmentBytes,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the replica: %w", err)
+	}
+	return replica{opened}, nil
+}
+
 // Close ends what Open began, and waits for it. Watches end.
 func (s *Server) Close() error {
 	s.stop()
 	registryEnd := <-s.ended
-	closed := s.log.Close()
+	closed := s.store.Close()
 	return errors.Join(registryEnd, closed, <-s.ended)
 }
 
@@ -109,15 +151,15 @@ func (s *Server) Close() error {
 // although nothing happens to them.
 func (s *Server) WriteOther(ctx context.Context) (int64, error) {
 	for {
-		page, err := s.log.Read(ctx, store.Query{Start: othersPrefix + "one"})
+		page, err := s.store.Read(ctx, store.Query{Start: othersPrefix + "one"})
 		if err != nil {
 			return 0, fmt.Errorf("read the other resource: %w", err)
 		}
-		txn := store.Txn{Key: othersPrefix + "one", Value: []byte("{}")}
+		txn := store.Txn{Key: othersPrefix + "one", Value: []byte(other)}
 		if len(page.Records) > 0 {
 			txn.ExpectedModRevision = page.Records[0].ModRevision
 		}
-		done, err := s.log.Commit(ctx, txn)
+		done, err := s.store.Commit(ctx, txn)
 		if conflicts(err) {
 			continue
 		}
@@ -146,7 +188,7 @@ func (s *Server) Stored(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.log.Read(ctx, store.Query{Start: s.storeKey(p)})
+	page, err := s.store.Read(ctx, store.Query{Start: s.storeKey(p)})
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 	"github.com/gapless-io/gapless/conformance/upstream"
 )
 
@@ -29,7 +30,25 @@ func engines() map[string]func(t *testing.T) upstream.Config {
 		"history": func(t *testing.T) upstream.Config {
 			return upstream.Config{Dir: t.TempDir(), Window: tinyWindow}
 		},
+		"etcd": func(t *testing.T) upstream.Config {
+			return upstream.Config{Dir: t.TempDir(), Etcd: startEtcd(t), Window: tinyWindow}
+		},
 	}
+}
+
+// startEtcd runs an etcd until the test ends, and returns its URL.
+func startEtcd(t *testing.T) string {
+	t.Helper()
+	member, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
+	if err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := member.Stop(); err != nil {
+			t.Errorf("stop etcd: %v", err)
+		}
+	})
+	return member.URL()
 }
 
 func suites() map[string]suite {
@@ -45,6 +64,9 @@ func TestUpstream(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(suites())) {
 		s := suites()[name]
 		for _, engine := range slices.Sorted(maps.Keys(engines())) {
+			if engine == "etcd" && s.notOverEtcd != "" {
+				continue
+			}
 			t.Run(name+"/"+engine, func(t *testing.T) {
 				if !s.alone {
 					t.Parallel()
@@ -86,6 +108,9 @@ func (o *table) String() string {
 		fmt.Fprintf(&b, "%-60s %s", name, strings.Join(o.results[name], ", "))
 		if note := suites()[name].note; note != "" {
 			fmt.Fprintf(&b, " (%s)", note)
+		}
+		if reason := suites()[name].notOverEtcd; reason != "" {
+			fmt.Fprintf(&b, " (not over etcd: %s)", reason)
 		}
 		b.WriteByte('\n')
 	}
