@@ -266,6 +266,9 @@ func (l *Load) Verify(ctx context.Context) ([]record.List, error) {
 		states = append(states, state)
 	}
 	l.record.Check(states, l.watches)
+	if l.cfg.Several == nil { // whoever has several ones says when they are settled
+		l.record.Settle()
+	}
 	return states, nil
 }
 

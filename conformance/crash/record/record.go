@@ -96,10 +96,10 @@ type Record struct {
 	fresh    []int64            // what was put into byRV since the last check
 	ended    map[string]int64   // uid to the deletion's resourceVersion
 	deleted  map[string]int64   // uid to the acknowledged attempt
-	doubtful map[Key][]*Attempt // deletions since the last check that may have happened
-	open     []*Attempt         // writes since the last check of unknown outcome
-	older    []*Attempt         // those of the check before, with several servers
-	last     time.Duration      // when the last check was
+	doubtful map[Key][]*Attempt // deletions since the last Settle that may have happened
+	open     []*Attempt         // writes since the last Settle of unknown outcome
+	older    []*Attempt         // those of the one before, with several servers
+	last     time.Duration      // when the last Settle was
 	highest  int64              // largest resourceVersion that any answer acknowledged or showed
 	lists    []List             // to be compared at the next check
 	checked  map[string]int64   // resource to the resourceVersion of its last check
@@ -140,8 +140,7 @@ func New() *Record {
 }
 
 // NewSeveral starts a record of several servers over one storage. A write without an answer may take effect
-// until the check after the next one: it can be under way in the storage when all servers serve again. History
-// is removed nowhere, so that there is no 410 but for a Hole.
+// until the Settle after the next one. History is removed nowhere, so that there is no 410 but for a Hole.
 func NewSeveral() *Record {
 	r := New()
 	r.several = true

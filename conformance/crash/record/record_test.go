@@ -39,6 +39,7 @@ func newWorldOf(r *record.Record) *world {
 	w.w = w.r.Watch("the watcher", record.Scope{Resource: resource})
 	w.w.Listed(5, nil)
 	w.r.Check([]record.List{{Scope: w.w.Scope, RV: 5}}, []*record.Watch{w.w})
+	w.r.Settle()
 	w.attempts["create"] = w.r.Begin(record.Attempt{Key: key("x"), Kind: record.Create, Size: 50})
 	w.r.Written(w.attempts["create"], w.version("create", 10), 5)
 	w.attempts["update"] = w.r.Begin(record.Attempt{Key: key("x"), Kind: record.Update, If: 10, Size: 60})
@@ -75,6 +76,7 @@ func (w *world) play() []string {
 	}
 	w.r.Listed(w.listed, "a LIST")
 	w.r.Check([]record.List{w.final}, []*record.Watch{w.w})
+	w.r.Settle()
 	return w.r.Violations(0)
 }
 
