@@ -6,6 +6,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,8 @@ type Config struct {
 	Compact time.Duration
 	// Watchers is how many there are; 0: sixteen.
 	Watchers int
+	// Epoch is the number of the first history of the Register; a load on the data of another one has another number.
+	Epoch int
 	// Several says that Server is one of several ones over one storage; nil: it is alone.
 	Several *Several
 }
@@ -49,6 +52,9 @@ type Several struct {
 	All []string
 	// Acknowledged, if not nil, is called after each write that was.
 	Acknowledged func()
+	// Patience is how long they may take for what they have to come to, over a storage that has to elect a leader;
+	// 0: as long as one server.
+	Patience time.Duration
 	// WentOn, if not nil, is called with each first event or bookmark of a watch that ended before without
 	// one that says why.
 	WentOn func(Interruption)
@@ -420,17 +426,13 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pollLimit is how long the server may take for what it has to come to, and pollSeveral is how long several ones may
-// take, over a storage that has to elect a leader.
-const (
-	pollLimit   = 30 * time.Second
-	pollSeveral = 90 * time.Second
-)
+// pollLimit is how long the server may take for what it has to come to.
+const pollLimit = 30 * time.Second
 
 func (l *Load) poll(ctx context.Context, what string, ok func() bool) error {
 	limit := pollLimit
 	if l.cfg.Several != nil {
-		limit = pollSeveral
+		limit = cmp.Or(l.cfg.Several.Patience, limit)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("waited in vain until "+what))
 	defer cancel()

@@ -133,9 +133,28 @@ type Totals struct {
 
 // New starts a record; times count from now on.
 func New() *Record {
-	return &Record{
-		begin: time.Now(), keys: map[Key]*history{}, byRV: map[int64]change{}, ended: map[string]int64{},
-		deleted: map[string]int64{}, doubtful: map[Key][]*Attempt{}, checked: map[string]int64{}, unseen: map[string][]span{},
+	r := &Record{begin: time.Now()}
+	r.forgetLocked()
+	return r
+}
+
+// Forget begins another history, of a storage that has gone back to an older state: what was written since then is
+// lost, and its resourceVersions are given again. Nothing is under way, and every watcher is a new one. What was
+// attempted and counted stays.
+func (r *Record) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetLocked()
+}
+
+func (r *Record) forgetLocked() {
+	r.keys, r.byRV, r.fresh = map[Key]*history{}, map[int64]change{}, nil
+	r.ended, r.deleted = map[string]int64{}, map[string]int64{}
+	r.doubtful, r.open, r.older = map[Key][]*Attempt{}, nil, nil
+	r.highest, r.lists = 0, nil
+	r.checked, r.unseen, r.holes = map[string]int64{}, map[string][]span{}, nil
+	for _, a := range r.attempts {
+		a.closed = 0
 	}
 }
 

@@ -163,3 +163,30 @@ func TestGapWithoutAReasonIsAViolation(t *testing.T) {
 		}
 	}
 }
+
+// TestForgettingBeginsAnotherHistory of a storage that has gone back: its resourceVersions are given again, and an
+// object is there again whose deletion was acknowledged.
+func TestForgettingBeginsAnotherHistory(t *testing.T) {
+	w := newWorld()
+	if got := w.play(); len(got) > 0 {
+		t.Fatalf("the violations of the first history are %q", got)
+	}
+	w.r.Forget()
+	back := w.version("update", 11)
+	w.final = record.List{Scope: w.w.Scope, RV: 12, Items: []record.Version{back, w.write("z", record.Create, 12)}}
+	again := w.r.Watch("a new watcher", w.w.Scope)
+	again.Listed(11, []record.Version{back})
+	again.Event("ADDED", w.final.Items[1])
+	w.r.Check([]record.List{w.final}, []*record.Watch{again})
+	if got := w.r.Violations(0); len(got) > 0 {
+		t.Errorf("the violations are %q", got)
+	}
+	if got := w.r.Totals(); got.Attempts != 7 {
+		t.Errorf("%d attempts are counted, want those of both histories", got.Attempts)
+	}
+	lost := record.List{Scope: w.w.Scope, RV: 13}
+	w.r.Check([]record.List{lost}, nil)
+	if got := strings.Join(w.r.Violations(0), "\n"); !strings.Contains(got, "lacks configmaps a/z") {
+		t.Errorf("the violations are %q, want that a write of the new history is lost", got)
+	}
+}

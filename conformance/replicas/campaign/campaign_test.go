@@ -25,7 +25,7 @@ var (
 	seed   = flag.Uint64("seed", 0, "repeats the choices of a run, though not its timing; 0 picks one")
 	pause  = flag.Duration("pause", 150*time.Millisecond, "the mean time between two writes of one of the writers")
 	// On a machine with little to spare, a leader that is silent for a second is nothing special.
-	election = flag.Duration("election", 2*time.Second, "for how long members of etcd wait for a leader that is silent")
+	election = flag.Duration("election", 0, "for how long members of etcd wait for a leader that is silent; 0: it is measured")
 	// built is the program under test.
 	built = flag.String("program", "", "path of the program; empty builds it")
 )
