@@ -79,6 +79,7 @@ type Load struct {
 	scopes  []record.Scope // of every namespace of every resource
 	watches []*record.Watch
 	gate    gate
+	defined int64 // the resourceVersion of the definition: the custom resource has no history before
 }
 
 // New prepares a load on a server that serves: it creates namespaces and the
@@ -178,10 +179,22 @@ func (l *Load) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("create the definition: %w", err)
 	}
-	return l.poll(ctx, "the custom resource is served", func() bool {
+	err = l.poll(ctx, "the custom resource is served", func() bool {
 		return !slices.ContainsFunc(l.each, func(c *program.Client) bool {
 			return c.Do(ctx, http.MethodGet, pathOf(record.Scope{Resource: widgets}), nil).Code != http.StatusOK
 		})
+	})
+	if err != nil {
+		return err
+	}
+	return l.poll(ctx, "the definition is read", func() bool {
+		a := l.clients[0].Do(ctx, http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+widgets+"."+group, nil)
+		var w wire
+		if a.Code == http.StatusOK {
+			_ = json.Unmarshal(a.Body, &w) // a definition has a spec that is not like that of an object
+		}
+		l.defined = w.rv()
+		return l.defined > 0
 	})
 }
 

@@ -146,33 +146,30 @@ func (r *run) holes(ctx context.Context, of *replica) error {
 			continue
 		}
 		r.report.Holes++
-		if err := r.mayMiss(ctx, of, from, to); err != nil {
+		compacted, err := r.compacted(ctx)
+		if err != nil {
 			return err
+		}
+		c := compactions{planned: r.missed, own: compacted, interval: r.cluster.interval}
+		if away := time.Since(r.healed); !c.excuse(from, away) {
+			r.record.Violation("%s has missed the changes from %d to %d, %v after all were ready; etcd was compacted up to %d by "+
+				"the campaign, and up to %d by the replicas, which keep %v", of.name, from, to, away, c.planned, c.own, c.interval)
 		}
 	}
 	return nil
 }
 
-// mayMiss notes a violation if a replica has missed changes that had to be there: etcd was compacted while it was away,
-// or, by the replicas, when it had been away for as long as they compact nothing.
-func (r *run) mayMiss(ctx context.Context, of *replica, from, to int64) error {
-	if from < r.missed {
-		return nil
-	}
-	away, limit := time.Since(r.healed), r.cluster.interval
-	if away > limit {
-		compacted, err := r.compacted(ctx)
-		if err != nil {
-			return err
-		}
-		if from < compacted {
-			fmt.Fprintf(r.cfg.Out, "%s was away for %v, and has missed %d to %d\n", of.name, away.Round(time.Second), from, to)
-			return nil
-		}
-	}
-	r.record.Violation("%s has missed the changes from %d to %d, although etcd was compacted up to %d only, or to what all "+
-		"replicas had %v ago", of.name, from, to, r.missed, away)
-	return nil
+// compactions say what of etcd's history is not there.
+type compactions struct {
+	planned int64 // what was compacted while a replica was away that was not to see it
+	own     int64 // what the replicas have compacted, by their rule
+	// interval is how long they keep what one needs that is not registered any more.
+	interval time.Duration
+}
+
+// excuse reports whether a replica that was away for a time may have missed what came after a revision.
+func (c compactions) excuse(from int64, away time.Duration) bool {
+	return from < c.planned || away > c.interval && from < c.own
 }
 
 // compacted returns to where the replicas have compacted etcd.
