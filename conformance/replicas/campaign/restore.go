@@ -1,3 +1,0 @@
-package campaign
-
-import _ "go.etcd.io/etcd/etcdutl/v3/snapshot"
