@@ -94,8 +94,10 @@ func (r *run) snapshot(ctx context.Context) error {
 	r.report.Snapshots++
 	file := filepath.Join(r.cfg.Dir, fmt.Sprintf("snapshot-%d.db", r.report.Snapshots))
 	var failed error
+	next := r.report.Snapshots // no choice: tries are not repeatable
 	if err := r.cfg.until(ctx, "a member has sent a snapshot", func(ctx context.Context) bool {
-		failed = r.cluster.save(ctx, r.member(), file)
+		next++
+		failed = r.cluster.save(ctx, r.cluster.members[next%members], file)
 		return failed == nil
 	}); err != nil {
 		return errors.Join(err, failed)

@@ -21,6 +21,8 @@ type fault struct {
 const (
 	short = 1500 * time.Millisecond
 	long  = 4 * time.Second
+	// leaderless is how many of Config.Election the leader fails at most: half the time the others elect one meanwhile.
+	leaderless = 2
 )
 
 func faultsOfReplicas() []fault {
@@ -49,26 +51,27 @@ func faultsOfReplicas() []fault {
 	}
 }
 
-func faultsOfEtcd() []fault {
+func faultsOfEtcd(election time.Duration) []fault {
+	silent := leaderless * election
 	return []fault{
 		{name: "member killed", weight: 6, lasts: short, start: func(_ context.Context, r *run) error {
 			return r.member().kill()
 		}},
-		{name: "leader killed", weight: 6, lasts: short, start: func(ctx context.Context, r *run) error {
+		{name: "leader killed", weight: 6, lasts: silent, start: func(ctx context.Context, r *run) error {
 			return r.cluster.leader(ctx, r.cfg).kill()
 		}},
 		{name: "two members killed", weight: 3, lasts: long, alone: true, start: killTwo},
 		{name: "member paused", weight: 4, lasts: long, start: func(_ context.Context, r *run) error {
 			return r.member().pause()
 		}},
-		{name: "leader paused", weight: 5, lasts: long, start: func(ctx context.Context, r *run) error {
+		{name: "leader paused", weight: 5, lasts: silent, start: func(ctx context.Context, r *run) error {
 			return r.cluster.leader(ctx, r.cfg).pause()
 		}},
 		{name: "member cut off from the members", weight: 4, lasts: long, start: func(_ context.Context, r *run) error {
 			r.cluster.isolate(r.member())
 			return nil
 		}},
-		{name: "leader cut off from the members", weight: 6, lasts: long, start: func(ctx context.Context, r *run) error {
+		{name: "leader cut off from the members", weight: 6, lasts: silent, start: func(ctx context.Context, r *run) error {
 			r.cluster.isolate(r.cluster.leader(ctx, r.cfg))
 			return nil
 		}},
@@ -142,7 +145,7 @@ func defragment(ctx context.Context, r *run) error {
 
 // choose draws a fault.
 func (r *run) choose() fault {
-	all := append(faultsOfReplicas(), faultsOfEtcd()...)
+	all := append(faultsOfReplicas(), faultsOfEtcd(r.cfg.Election)...)
 	total := 0
 	for _, f := range all {
 		total += f.weight
