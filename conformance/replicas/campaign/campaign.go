@@ -47,10 +47,10 @@ const (
 
 // Config says what to run.
 type Config struct {
-	Program string // path of the built program
-	Dir     string // for data, logs and histories; it must be empty
-	Faults  int    // how many; 0: as many as there is time for
-	For     time.Duration
+	Program string        // path of the built program
+	Dir     string        // for data, logs and histories; it must be empty
+	Faults  int           // how many; 0: as many as there is time for
+	For     time.Duration // how long things fail; a restore comes in its middle
 	Seed    uint64        // makes all choices repeatable; when things happen is not
 	Port    func() string // returns a port of the loopback address that nobody else uses
 	Out     io.Writer
@@ -77,7 +77,8 @@ type run struct {
 	random  *rand.Rand
 	report  Report
 	begin   time.Time
-	said    int // violations that were printed
+	works   time.Time // since when there are clients
+	said    int       // violations that were printed
 	down    map[*replica]bool
 	hurt    map[*replica]bool // what something was done to since all were ready
 	healed  time.Time         // when all were ready last
@@ -123,7 +124,7 @@ func (r *run) run(ctx context.Context) error {
 	if err := r.heal(ctx); err != nil { // all have caught up
 		return err
 	}
-	for {
+	for r.works = time.Now(); ; {
 		if err := r.runEra(ctx); err != nil || r.done() {
 			return err
 		}
@@ -152,8 +153,10 @@ func election(ctx context.Context) (time.Duration, error) {
 // patience is how long something may take after the last fault has ended.
 func (c Config) patience() time.Duration { return max(healLimit, elections*c.Election) }
 
+// done reports whether there was enough: with Config.For, also on a busy machine, a restore and what comes after it.
 func (r *run) done() bool {
-	return r.cfg.Faults > 0 && r.report.Faults >= r.cfg.Faults || r.cfg.For > 0 && time.Since(r.begin) > r.cfg.For
+	return r.cfg.Faults > 0 && r.report.Faults >= r.cfg.Faults ||
+		r.cfg.For > 0 && r.report.Restores > 0 && time.Since(r.works) > r.cfg.For
 }
 
 // pick returns a replica for the next request of a client: any, as a balancer does that does not know yet
