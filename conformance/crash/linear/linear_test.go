@@ -116,7 +116,9 @@ func TestWritesWithoutAPreconditionGiveUpOnlyInACrowd(t *testing.T) {
 			}
 			for i := range c.others {
 				at, id := 11+5*int64(i), int64(2+i)
-				ops = append(ops, linear.Op{Client: 1, Kind: linear.Replace, Value: id, RV: id, Result: linear.OK, Call: at, Return: at + 2})
+				ops = append(ops, linear.Op{
+					Client: 1, Kind: linear.Replace, Value: id, RV: id, Result: linear.OK, Call: at, Return: at + 2,
+				})
 			}
 			if c.change != nil {
 				c.change(ops)

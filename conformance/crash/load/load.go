@@ -175,7 +175,7 @@ func (l *Load) prepare(ctx context.Context) error {
 			return fmt.Errorf("create namespace %s: %w", name, err)
 		}
 	}
-	err := l.create(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(definition))
+	err := l.create(ctx, definitions, []byte(definition))
 	if err != nil {
 		return fmt.Errorf("create the definition: %w", err)
 	}
@@ -188,7 +188,7 @@ func (l *Load) prepare(ctx context.Context) error {
 		return err
 	}
 	return l.poll(ctx, "the definition is read", func() bool {
-		a := l.clients[0].Do(ctx, http.MethodGet, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"+widgets+"."+group, nil)
+		a := l.clients[0].Do(ctx, http.MethodGet, definitions+"/"+widgets+"."+group, nil)
 		var w wire
 		if a.Code == http.StatusOK {
 			_ = json.Unmarshal(a.Body, &w) // a definition has a spec that is not like that of an object

@@ -80,8 +80,8 @@ func TestReplicasLoseNothingWhateverFails(t *testing.T) {
 		t.Errorf("run: %v", err)
 	}
 	if report.Violations > 0 || report.Undecided > 0 {
-		t.Errorf("%d violations, %d undecided histories; make campaign CAMPAIGNFLAGS='-seed=%d -pause=%v' makes the same choices, "+
-			"though not at the same times", report.Violations, report.Undecided, *seed, *pause)
+		t.Errorf("%d violations, %d undecided histories; make campaign CAMPAIGNFLAGS='-seed=%d -pause=%v' makes the same "+
+			"choices, though not at the same times", report.Violations, report.Undecided, *seed, *pause)
 	}
 	if report.Faults == 0 || report.Acknowledged == 0 || report.Events == 0 || report.Lists == 0 || report.Operations == 0 {
 		t.Error("nothing was done, so nothing was tested")

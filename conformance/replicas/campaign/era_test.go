@@ -9,19 +9,20 @@ import (
 // TestWatchesAndListsSayDifferentlyThatHistoryIsGone: a watch has begun when it turns out.
 func TestWatchesAndListsSayDifferentlyThatHistoryIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer program.Answer
-		want   bool
+		code int
+		body string
+		want bool
 	}{
-		"a list":                       {program.Answer{Code: 410}, true},
-		"a watch":                      {program.Answer{Code: 200, Body: []byte(`{"type":"ERROR","object":{"code":410}}`)}, true},
-		"a watch that ends":            {program.Answer{Code: 200, Body: []byte(`{"type":"ERROR","object":{"code":500}}`)}, false},
-		"a watch with an event":        {program.Answer{Code: 200, Body: []byte(`{"type":"ADDED","object":{"code":410}}`)}, false},
-		"a watch without an event":     {program.Answer{Code: 200}, false},
-		"a list that is answered":      {program.Answer{Code: 200, Body: []byte(`{"items":[]}`)}, false},
-		"a list of the future":         {program.Answer{Code: 504}, false},
-		"a request that finds nothing": {program.Answer{}, false},
+		"a list":                       {410, "", true},
+		"a watch":                      {200, `{"type":"ERROR","object":{"code":410}}`, true},
+		"a watch that ends":            {200, `{"type":"ERROR","object":{"code":500}}`, false},
+		"a watch with an event":        {200, `{"type":"ADDED","object":{"code":410}}`, false},
+		"a watch without an event":     {200, "", false},
+		"a list that is answered":      {200, `{"items":[]}`, false},
+		"a list of the future":         {504, "", false},
+		"a request that finds nothing": {0, "", false},
 	} {
-		if got := isGone(c.answer); got != c.want {
+		if got := isGone(program.Answer{Code: c.code, Body: []byte(c.body)}); got != c.want {
 			t.Errorf("%s: gone is %v, want %v", name, got, c.want)
 		}
 	}

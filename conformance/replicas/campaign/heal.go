@@ -152,8 +152,9 @@ func (r *run) holes(ctx context.Context, of *replica) error {
 		}
 		c := compactions{planned: r.missed, own: compacted, interval: r.cluster.interval}
 		if away := time.Since(r.healed); !c.excuse(from, away) {
-			r.record.Violation("%s has missed the changes from %d to %d, %v after all were ready; etcd was compacted up to %d by "+
-				"the campaign, and up to %d by the replicas, which keep %v", of.name, from, to, away, c.planned, c.own, c.interval)
+			r.record.Violation("%s has missed the changes from %d to %d, %v after all were ready; etcd was compacted up to "+
+				"%d by the campaign, and up to %d by the replicas, which keep %v", of.name, from, to, away, c.planned, c.own,
+				c.interval)
 		}
 	}
 	return nil

@@ -95,7 +95,8 @@ func (r Report) String() string {
 watches of a killed replica went on at another one: %s
 %d operations in %d histories checked for linearizability, %d undecided
 %d violations`,
-		r.Faults, r.Took.Round(time.Second), r.Checks, r.Holes, r.Restores, r.Attempts, r.Acknowledged, r.Refused, r.Unsent, r.Unknown,
+		r.Faults, r.Took.Round(time.Second), r.Checks, r.Holes, r.Restores, r.Attempts, r.Acknowledged, r.Refused, r.Unsent,
+		r.Unknown,
 		r.Events, r.Gaps, r.Expired, r.Lists, r.ListsSkipped, r.Gets, spread(r.Failovers), r.Operations, r.Histories, r.Undecided,
 		r.Violations)
 }
