@@ -14,13 +14,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
-	"github.com/gapless-io/gapless/conformance/crash/linear"
 	"github.com/gapless-io/gapless/conformance/crash/load"
 	"github.com/gapless-io/gapless/conformance/crash/program"
 	"github.com/gapless-io/gapless/conformance/crash/record"
@@ -36,8 +32,6 @@ const (
 	// epochChecks is how many checks pass until a history is checked for
 	// linearizability, and new keys are used.
 	epochChecks = 4
-	// linearLimit is how long one history may take to check.
-	linearLimit = 20 * time.Second
 	// progressEvery is how many kills pass between two lines of progress.
 	progressEvery = 20
 )
@@ -60,15 +54,12 @@ type Config struct {
 // Report is what was done and found.
 type Report struct {
 	record.Totals
+	load.Judged
+
 	Kills      int
 	EarlyKills int // of them, as many met a process that did not yet serve
 	Shortages  int // of file handles, before a kill
-	Histories  int // checked for linearizability
-	Operations int // in them
-	Undecided  int // histories that took too long to check
 	Took       time.Duration
-	// Saved are the files of histories that are not linearizable, or undecided.
-	Saved []string
 }
 
 // String is the last line of a run.
@@ -224,42 +215,13 @@ func (r *run) check(ctx context.Context) error {
 	r.checks++
 	if r.checks >= epochChecks || r.report.Kills >= r.cfg.Kills {
 		r.checks = 0
-		if err := r.linear(ctx); err != nil {
+		note := fmt.Sprintf("until kill %d", r.report.Kills)
+		if err := r.load.Judge(ctx, &r.report.Judged, r.cfg.Dir, note); err != nil {
 			return err
 		}
 	}
 	_, err := r.load.Verify(ctx)
 	return err
-}
-
-// history is the file of the newest history.
-func (r *run) history() string {
-	return filepath.Join(r.cfg.Dir, fmt.Sprintf("history-%d.json", r.report.Histories))
-}
-
-func (r *run) save(h linear.History) error {
-	r.report.Saved = append(r.report.Saved, r.history())
-	return h.Save(r.history())
-}
-
-// linear checks the history of an epoch, and saves it if it is not linearizable or
-// took too long to check.
-func (r *run) linear(ctx context.Context) error {
-	h := linear.History{Seed: r.cfg.Seed, Ops: r.load.Register.End(ctx), Note: fmt.Sprintf("until kill %d", r.report.Kills)}
-	r.report.Histories++
-	r.report.Operations += len(h.Ops)
-	switch result := h.Check(linearLimit).Result; result {
-	case porcupine.Ok:
-		return nil
-	case porcupine.Unknown:
-		r.report.Undecided++
-		return r.save(h)
-	case porcupine.Illegal:
-		r.record.Violation("a history of %d operations is not linearizable; check it again with: go run ./cmd/crash -replay %s",
-			len(h.Ops), r.history())
-		return r.save(h)
-	}
-	return nil
 }
 
 // progress prints new violations, and now and then how far the run has come.

@@ -60,7 +60,14 @@ type Op struct {
 	// Return of an operation with an unknown result is when its server was killed: a
 	// request dies with it. 0 is the end of the history.
 	Return int64 `json:"return,omitempty"`
+
+	crowded bool // so many other writes met it that it may have given up: see crowd
 }
+
+// giveUp is how many other writes there are at least, while a write without a precondition is under way, before it is
+// answered with a conflict: a server begins again five times. Of the six conflicts the first one can be with a write
+// of before the call.
+const giveUp = 5
 
 // History is what is saved of a run.
 type History struct {
@@ -129,8 +136,8 @@ func step(o object, op Op) (bool, object) {
 		switch op.Result { //nolint:exhaustive // the others are below
 		case NotFound:
 			return !o.exists, o
-		case Conflict: // the server gave up: another write was faster each time
-			return true, o
+		case Conflict: // the server gave up: another write was faster each time, and left an object
+			return op.crowded && o.exists, o
 		}
 		if op.Kind == Delete {
 			return op.Result == OK && o.exists, ended
@@ -229,6 +236,7 @@ func (h History) Check(limit time.Duration) Verdict {
 	}
 	operations := make([]porcupine.Operation, 0, len(h.Ops))
 	for _, op := range h.Ops {
+		op.crowded = h.crowd(op) >= giveUp
 		if op.Result == Unknown {
 			if op.Kind == Get { // it says nothing
 				continue
@@ -241,6 +249,18 @@ func (h History) Check(limit time.Duration) Verdict {
 	}
 	result, info := porcupine.CheckOperationsVerbose(model(), operations, limit)
 	return Verdict{Result: result, info: info}
+}
+
+// crowd counts the writes of an object that may have taken effect while one of them was under way, without that one.
+func (h History) crowd(of Op) int {
+	n := 0
+	for _, op := range h.Ops {
+		writes := op.Key == of.Key && op.Kind != Get && op.Client != of.Client && (op.Result == OK || op.Result == Unknown)
+		if writes && op.Call < of.Return && (op.Return > of.Call || op.Return == 0) {
+			n++
+		}
+	}
+	return n
 }
 
 // Draw writes the history, and how far it could be ordered, as a web page.

@@ -66,9 +66,9 @@ func TestModelDetectsFalsifiedHistories(t *testing.T) {
 			ops[4] = linear.Op{Client: 0, Kind: linear.Get, Value: 3, RV: 12, Result: linear.OK, Call: 16, Return: 17}
 			ops[5].Return = 18
 		}, porcupine.Ok},
-		{"a write without a precondition gives up", func(ops []linear.Op) {
+		{"a write without a precondition gives up alone", func(ops []linear.Op) {
 			ops[6].Result, ops[6].Return = linear.Conflict, 14
-		}, porcupine.Ok},
+		}, porcupine.Illegal},
 		{"a killed write is never seen", func(ops []linear.Op) {
 			ops[7].Value, ops[7].RV = 3, 12
 			ops[8].If, ops[8].IfValue = 12, 3
@@ -78,6 +78,52 @@ func TestModelDetectsFalsifiedHistories(t *testing.T) {
 			h := linear.History{Ops: sound()}
 			c.falsify(h.Ops)
 			if got := h.Check(time.Minute).Result; got != c.want {
+				t.Errorf("the verdict is %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestWritesWithoutAPreconditionGiveUpOnlyInACrowd has a replacement that is answered with a conflict while others
+// write the object, or delete and create it.
+func TestWritesWithoutAPreconditionGiveUpOnlyInACrowd(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		others int
+		change func(ops []linear.Op)
+		want   porcupine.CheckResult
+	}{
+		{"five others meet it", 5, nil, porcupine.Ok},
+		{"four others meet it", 4, nil, porcupine.Illegal},
+		{"of five others, one comes later", 5, func(ops []linear.Op) { ops[6].Call, ops[6].Return = 60, 61 }, porcupine.Illegal},
+		{"of five others, one was refused", 5, func(ops []linear.Op) {
+			ops[6].Kind, ops[6].Result, ops[6].RV = linear.Create, linear.Exists, 0
+		}, porcupine.Illegal},
+		{"of five others, one is of unknown outcome", 5, func(ops []linear.Op) {
+			ops[6].Result, ops[6].RV = linear.Unknown, 0
+		}, porcupine.Ok},
+		{"there is no object", 5, func(ops []linear.Op) { // those of unknown outcome found none
+			ops[1] = linear.Op{Client: 1, Kind: linear.Get, Result: linear.NotFound, Call: 1, Return: 2}
+			for i := range ops[2:] {
+				ops[2+i].Result, ops[2+i].RV, ops[2+i].Return = linear.Unknown, 0, 0
+			}
+		}, porcupine.Illegal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ops := []linear.Op{
+				{Client: 0, Kind: linear.Replace, Value: 99, Result: linear.Conflict, Call: 10, Return: 50},
+				{Client: 1, Kind: linear.Create, Value: 1, RV: 1, Result: linear.OK, Call: 1, Return: 2},
+			}
+			for i := range c.others {
+				at, id := 11+5*int64(i), int64(2+i)
+				ops = append(ops, linear.Op{
+					Client: 1, Kind: linear.Replace, Value: id, RV: id, Result: linear.OK, Call: at, Return: at + 2,
+				})
+			}
+			if c.change != nil {
+				c.change(ops)
+			}
+			if got := (linear.History{Ops: ops}).Check(time.Minute).Result; got != c.want {
 				t.Errorf("the verdict is %s, want %s", got, c.want)
 			}
 		})

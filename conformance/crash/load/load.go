@@ -6,6 +6,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,8 @@ type Config struct {
 	Compact time.Duration
 	// Watchers is how many there are; 0: sixteen.
 	Watchers int
+	// Epoch is the number of the first history of the Register; a load on the data of another one has another number.
+	Epoch int
 	// Several says that Server is one of several ones over one storage; nil: it is alone.
 	Several *Several
 }
@@ -49,6 +52,9 @@ type Several struct {
 	All []string
 	// Acknowledged, if not nil, is called after each write that was.
 	Acknowledged func()
+	// Patience is how long they may take for what they have to come to, over a storage that has to elect a leader;
+	// 0: as long as one server.
+	Patience time.Duration
 	// WentOn, if not nil, is called with each first event or bookmark of a watch that ended before without
 	// one that says why.
 	WentOn func(Interruption)
@@ -73,6 +79,7 @@ type Load struct {
 	scopes  []record.Scope // of every namespace of every resource
 	watches []*record.Watch
 	gate    gate
+	defined int64 // the resourceVersion of the definition: the custom resource has no history before
 }
 
 // New prepares a load on a server that serves: it creates namespaces and the
@@ -168,14 +175,26 @@ func (l *Load) prepare(ctx context.Context) error {
 			return fmt.Errorf("create namespace %s: %w", name, err)
 		}
 	}
-	err := l.create(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(definition))
+	err := l.create(ctx, definitions, []byte(definition))
 	if err != nil {
 		return fmt.Errorf("create the definition: %w", err)
 	}
-	return l.poll(ctx, "the custom resource is served", func() bool {
+	err = l.poll(ctx, "the custom resource is served", func() bool {
 		return !slices.ContainsFunc(l.each, func(c *program.Client) bool {
 			return c.Do(ctx, http.MethodGet, pathOf(record.Scope{Resource: widgets}), nil).Code != http.StatusOK
 		})
+	})
+	if err != nil {
+		return err
+	}
+	return l.poll(ctx, "the definition is read", func() bool {
+		a := l.clients[0].Do(ctx, http.MethodGet, definitions+"/"+widgets+"."+group, nil)
+		var w wire
+		if a.Code == http.StatusOK {
+			_ = json.Unmarshal(a.Body, &w) // a definition has a spec that is not like that of an object
+		}
+		l.defined = w.rv()
+		return l.defined > 0
 	})
 }
 
@@ -266,6 +285,9 @@ func (l *Load) Verify(ctx context.Context) ([]record.List, error) {
 		states = append(states, state)
 	}
 	l.record.Check(states, l.watches)
+	if l.cfg.Several == nil { // whoever has several ones says when they are settled
+		l.record.Settle()
+	}
 	return states, nil
 }
 
@@ -417,17 +439,13 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pollLimit is how long the server may take for what it has to come to, and pollSeveral is how long several ones may
-// take, over a storage that has to elect a leader.
-const (
-	pollLimit   = 30 * time.Second
-	pollSeveral = 90 * time.Second
-)
+// pollLimit is how long the server may take for what it has to come to.
+const pollLimit = 30 * time.Second
 
 func (l *Load) poll(ctx context.Context, what string, ok func() bool) error {
 	limit := pollLimit
 	if l.cfg.Several != nil {
-		limit = pollSeveral
+		limit = cmp.Or(l.cfg.Several.Patience, limit)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("waited in vain until "+what))
 	defer cancel()

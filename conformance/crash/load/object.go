@@ -20,6 +20,9 @@ const (
 	linearSpace = "linear"
 )
 
+// definitions is the URL path of the collection of definitions.
+const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
 const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
 "metadata":{"name":"widgets.crash.gapless.io"},
 "spec":{"group":"crash.gapless.io","scope":"Namespaced","names":{"plural":"widgets","singular":"widget","kind":"Widget","listKind":"WidgetList"},

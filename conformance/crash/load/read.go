@@ -103,7 +103,9 @@ func (l *Load) readList(ctx context.Context, r reading, c *program.Client) {
 	for page := 0; ; page++ {
 		a := c.Do(ctx, http.MethodGet, pathOf(r.scope)+"?"+query.Encode(), nil)
 		if a.Code == http.StatusGone && (r.most != 0 || page > 0) {
-			l.record.Expired(a.At, max(r.most, list.RV))
+			if rv := max(r.most, list.RV); r.scope.Resource != widgets || rv >= l.defined {
+				l.record.Expired(a.At, rv)
+			}
 			return
 		}
 		var w wire

@@ -39,7 +39,7 @@ type Register struct {
 type known struct{ rv, id int64 }
 
 func newRegister(l *Load) *Register {
-	return &Register{l: l, next: registerClients, known: map[record.Key]known{}}
+	return &Register{l: l, epoch: l.cfg.Epoch, next: registerClients, known: map[record.Key]known{}}
 }
 
 func (r *Register) key(i int) record.Key {

@@ -8,6 +8,7 @@ package program
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,8 @@ type Config struct {
 	Env      []string // besides the environment
 	// Handles bounds the file handles of the process from its start on; 0 does not.
 	Handles int
+	// Patience is how long a process may take until it serves; 0: a minute.
+	Patience time.Duration
 }
 
 // Server is the program on one data directory. Exec, Start, Ready and Kill are
@@ -109,10 +112,10 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 }
 
-// Ready waits until the process serves, for at most a minute. It fails if the
-// process ends by itself.
+// Ready waits until the process serves, for as long as Config.Patience. It fails if the process ends by itself.
 func (s *Server) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("it does not serve after a minute"))
+	limit := cmp.Or(s.cfg.Patience, time.Minute)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it does not serve after %v", limit))
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -67,8 +67,7 @@ func (r *Record) gone(k Key, f Floor) bool {
 }
 
 // Check compares all that was recorded with whole lists of the most recent state,
-// one for each resource. There are no concurrent writes, every process that got a write
-// of unknown outcome is dead, unless there are several servers, and every watch has come to its scope's last write.
+// one for each resource. There are no concurrent writes, and every watch has come to its scope's last write.
 func (r *Record) Check(states []List, watches []*Watch) {
 	for _, w := range watches {
 		w.mu.Lock() // the order is that of the slice, and no other code locks two
@@ -89,10 +88,22 @@ func (r *Record) Check(states []List, watches []*Watch) {
 	for _, l := range r.lists {
 		r.checkListLocked(l)
 	}
-	var last int64
 	for _, s := range states {
-		last = max(last, s.RV)
 		r.checked[s.Scope.Resource] = s.RV
+	}
+	r.totals.Checks++
+	r.fresh, r.lists = nil, nil
+}
+
+// Settle says, after a Check, that what had an unknown outcome before can take effect no more: every process that got
+// it is dead. With several servers it says so of what was sent before the last Settle: it can be under way in the
+// storage when all servers serve again, and a check that is repeated gives it no time.
+func (r *Record) Settle() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var last int64
+	for _, rv := range r.checked {
+		last = max(last, rv)
 	}
 	closed := r.open
 	if r.several {
@@ -101,8 +112,7 @@ func (r *Record) Check(states []List, watches []*Watch) {
 	for _, a := range closed {
 		a.closed = last
 	}
-	r.totals.Checks++
-	r.fresh, r.lists, r.older, r.open = nil, nil, r.open, nil
+	r.older, r.open = r.open, nil
 	for k, all := range r.doubtful {
 		r.doubtful[k] = slices.DeleteFunc(all, func(a *Attempt) bool { return !r.several || a.Start < r.last })
 	}

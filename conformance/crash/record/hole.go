@@ -3,8 +3,8 @@ package record
 import "slices"
 
 // Hole is what a server was away for when the storage removed it: the changes after From and up to To, of
-// which it knows only what came of them. It shows deletions at or after From, and each changed object at its
-// own resourceVersion.
+// which it knows only what came of them. It shows deletions first, at From, so that who is cut off between two of
+// them gets the others, and then each changed object at its own resourceVersion.
 type Hole struct {
 	Server   string // its URL
 	From, To int64
@@ -53,6 +53,14 @@ func (r *Record) crossed(server string, began, last, next int64) []Hole {
 	return all
 }
 
+// isEnd reports whether a deletion is known to be at its resourceVersion, and whether anything is.
+func (r *Record) isEnd(v Version) (is, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, known := r.byRV[v.RV]
+	return was.deleted && was.key == v.Key && was.uid == v.UID, known
+}
+
 // endInHole notes a deletion of which it is only known that it was inside a hole.
 func (r *Record) endInHole(v Version, source string) {
 	r.mu.Lock()
@@ -60,4 +68,39 @@ func (r *Record) endInHole(v Version, source string) {
 	if !r.mayEndLocked(v.Key, v.UID) && r.ended[v.UID] == 0 {
 		r.violationLocked("%s, UID %s, is deleted in %s, and nobody deleted it", v.Key, v.UID, source)
 	}
+}
+
+// passage is where a watcher is between the ends of a hole. It lacks what other servers show before, and has what they
+// show later, if it goes on at one of them.
+type passage struct {
+	hole   Hole           // zero: it is in none
+	gone   map[string]int // UIDs of the objects whose end the hole has shown, and in which stream
+	stream int            // its number
+	fresh  bool           // the stream has shown something of the hole
+	left   int64          // where the stream ended that had
+}
+
+// into notes that an event in a hole was seen.
+func (p *passage) into(h Hole, kind string, v Version) {
+	if p.hole != h {
+		*p = passage{hole: h, gone: map[string]int{}}
+	}
+	p.fresh = true
+	if kind == "DELETED" {
+		p.gone[v.UID] = p.stream
+	}
+}
+
+// begin notes that another stream begins.
+func (p *passage) begin(last int64) {
+	if p.fresh {
+		p.fresh, p.left = false, last
+	}
+	p.stream++
+}
+
+// lacks reports whether a stream may show a change of an object that the watcher does not have.
+func (p *passage) lacks(v Version) bool {
+	shown, gone := p.gone[v.UID]
+	return gone && shown < p.stream || p.hole.has(p.left)
 }

@@ -96,10 +96,10 @@ type Record struct {
 	fresh    []int64            // what was put into byRV since the last check
 	ended    map[string]int64   // uid to the deletion's resourceVersion
 	deleted  map[string]int64   // uid to the acknowledged attempt
-	doubtful map[Key][]*Attempt // deletions since the last check that may have happened
-	open     []*Attempt         // writes since the last check of unknown outcome
-	older    []*Attempt         // those of the check before, with several servers
-	last     time.Duration      // when the last check was
+	doubtful map[Key][]*Attempt // deletions since the last Settle that may have happened
+	open     []*Attempt         // writes since the last Settle of unknown outcome
+	older    []*Attempt         // those of the one before, with several servers
+	last     time.Duration      // when the last Settle was
 	highest  int64              // largest resourceVersion that any answer acknowledged or showed
 	lists    []List             // to be compared at the next check
 	checked  map[string]int64   // resource to the resourceVersion of its last check
@@ -133,15 +133,33 @@ type Totals struct {
 
 // New starts a record; times count from now on.
 func New() *Record {
-	return &Record{
-		begin: time.Now(), keys: map[Key]*history{}, byRV: map[int64]change{}, ended: map[string]int64{},
-		deleted: map[string]int64{}, doubtful: map[Key][]*Attempt{}, checked: map[string]int64{}, unseen: map[string][]span{},
+	r := &Record{begin: time.Now()}
+	r.forgetLocked()
+	return r
+}
+
+// Forget begins another history, of a storage that has gone back to an older state: what was written since then is
+// lost, and its resourceVersions are given again. Nothing is under way, and every watcher is a new one. What was
+// attempted and counted stays.
+func (r *Record) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetLocked()
+}
+
+func (r *Record) forgetLocked() {
+	r.keys, r.byRV, r.fresh = map[Key]*history{}, map[int64]change{}, nil
+	r.ended, r.deleted = map[string]int64{}, map[string]int64{}
+	r.doubtful, r.open, r.older = map[Key][]*Attempt{}, nil, nil
+	r.highest, r.lists = 0, nil
+	r.checked, r.unseen, r.holes = map[string]int64{}, map[string][]span{}, nil
+	for _, a := range r.attempts {
+		a.closed = 0
 	}
 }
 
 // NewSeveral starts a record of several servers over one storage. A write without an answer may take effect
-// until the check after the next one: it can be under way in the storage when all servers serve again. History
-// is removed nowhere, so that there is no 410 but for a Hole.
+// until the Settle after the next one. History is removed nowhere, so that there is no 410 but for a Hole.
 func NewSeveral() *Record {
 	r := New()
 	r.several = true

@@ -39,6 +39,7 @@ func newWorldOf(r *record.Record) *world {
 	w.w = w.r.Watch("the watcher", record.Scope{Resource: resource})
 	w.w.Listed(5, nil)
 	w.r.Check([]record.List{{Scope: w.w.Scope, RV: 5}}, []*record.Watch{w.w})
+	w.r.Settle()
 	w.attempts["create"] = w.r.Begin(record.Attempt{Key: key("x"), Kind: record.Create, Size: 50})
 	w.r.Written(w.attempts["create"], w.version("create", 10), 5)
 	w.attempts["update"] = w.r.Begin(record.Attempt{Key: key("x"), Kind: record.Update, If: 10, Size: 60})
@@ -75,6 +76,7 @@ func (w *world) play() []string {
 	}
 	w.r.Listed(w.listed, "a LIST")
 	w.r.Check([]record.List{w.final}, []*record.Watch{w.w})
+	w.r.Settle()
 	return w.r.Violations(0)
 }
 
@@ -159,5 +161,32 @@ func TestGapWithoutAReasonIsAViolation(t *testing.T) {
 		if len(w.r.Violations(0)) != 1 {
 			t.Errorf("%q: the violations are %q", message, w.r.Violations(0))
 		}
+	}
+}
+
+// TestForgettingBeginsAnotherHistory of a storage that has gone back: its resourceVersions are given again, and an
+// object is there again whose deletion was acknowledged.
+func TestForgettingBeginsAnotherHistory(t *testing.T) {
+	w := newWorld()
+	if got := w.play(); len(got) > 0 {
+		t.Fatalf("the violations of the first history are %q", got)
+	}
+	w.r.Forget()
+	back := w.version("update", 11)
+	w.final = record.List{Scope: w.w.Scope, RV: 12, Items: []record.Version{back, w.write("z", record.Create, 12)}}
+	again := w.r.Watch("a new watcher", w.w.Scope)
+	again.Listed(11, []record.Version{back})
+	again.Event("ADDED", w.final.Items[1])
+	w.r.Check([]record.List{w.final}, []*record.Watch{again})
+	if got := w.r.Violations(0); len(got) > 0 {
+		t.Errorf("the violations are %q", got)
+	}
+	if got := w.r.Totals(); got.Attempts != 7 {
+		t.Errorf("%d attempts are counted, want those of both histories", got.Attempts)
+	}
+	lost := record.List{Scope: w.w.Scope, RV: 13}
+	w.r.Check([]record.List{lost}, nil)
+	if got := strings.Join(w.r.Violations(0), "\n"); !strings.Contains(got, "lacks configmaps a/z") {
+		t.Errorf("the violations are %q, want that a write of the new history is lost", got)
 	}
 }

@@ -41,6 +41,7 @@ type Watch struct {
 
 	server string // of the stream, by its URL
 	began  int64  // where the stream began
+	in     passage
 }
 
 // Watch prepares the record of a watcher.
@@ -60,6 +61,10 @@ func (w *Watch) Begin(server string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.server, w.began = server, w.last
+	w.in.begin(w.last)
+	if w.in.hole.has(w.last) { // it has not seen everything that came before: the stream shows what comes after
+		w.spans = append(w.spans, span{w.last, w.last})
+	}
 }
 
 // Listed starts again from a whole state: at first, and after a gap.
@@ -79,7 +84,7 @@ func (w *Watch) Listed(rv int64, items []Version) {
 		}
 		w.state[v.Key] = change{rv: v.RV, key: v.Key, uid: v.UID, id: v.ID}
 	}
-	w.last, w.began = rv, rv
+	w.last, w.began, w.in = rv, rv, passage{}
 	w.spans = append(w.spans, span{rv, rv})
 }
 
@@ -129,6 +134,31 @@ func (w *Watch) advanceLocked(rv int64) {
 	if n := len(w.spans); n > 0 && !inside {
 		w.spans[n-1].to = rv
 	}
+	if rv >= w.in.hole.To {
+		w.in = passage{}
+	}
+}
+
+// hole returns the hole that an event of the stream is in: To is not inside, since what ended there is shown at From.
+func (w *Watch) hole(rv int64) (in Hole, is bool) {
+	for _, h := range w.r.crossed(w.server, w.began, w.last, rv) {
+		if rv < h.To {
+			return h, true
+		}
+	}
+	return Hole{}, false
+}
+
+// ends notes a deletion, and reports whether it is one of its resourceVersion.
+func (w *Watch) ends(v Version, source string, inHole bool) bool {
+	if inHole {
+		if is, known := w.r.isEnd(v); !is {
+			w.r.endInHole(v, source)
+			return !known // nobody knows yet what is there: it may be this
+		}
+	}
+	w.r.End(v, source)
+	return true
 }
 
 // Event notes ADDED, MODIFIED or DELETED, and compares it with the fold of what
@@ -137,18 +167,15 @@ func (w *Watch) Event(kind string, v Version) {
 	source := fmt.Sprintf("%s of %s at %s", kind, w.Name, w.server)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	holes := w.r.crossed(w.server, w.began, w.last, v.RV)
-	between := len(holes) > 0 && v.RV <= holes[len(holes)-1].To
-	switch {
-	case kind != "DELETED":
+	hole, inHole := w.hole(v.RV)
+	sees := true
+	if kind == "DELETED" {
+		sees = w.ends(v, source, inHole)
+	} else {
 		w.r.Versions(source, v)
-	case between && (v.RV > holes[0].From || v.RV == w.last):
-		w.r.endInHole(v, source)
-	default:
-		w.r.End(v, source)
 	}
 	w.r.Count(func(t *Totals) { t.Events++ })
-	if v.RV < w.last || v.RV == w.last && !(between && kind == "DELETED") {
+	if v.RV < w.last || v.RV == w.last && !(inHole && kind == "DELETED") {
 		w.r.Violation("%s: %s at %d comes after %d", source, v.Key, v.RV, w.last)
 		return
 	}
@@ -160,7 +187,9 @@ func (w *Watch) Event(kind string, v Version) {
 	case kind == "ADDED" && exists:
 		w.r.Violation("%s: %s at %d exists since %d", source, v.Key, v.RV, was.rv)
 	case kind != "ADDED" && !exists:
-		w.r.Violation("%s: %s at %d does not exist", source, v.Key, v.RV)
+		if !w.in.lacks(v) {
+			w.r.Violation("%s: %s at %d does not exist", source, v.Key, v.RV)
+		}
 	case kind == "MODIFIED" && was.uid != v.UID:
 		w.r.Violation("%s: %s at %d has UID %s, before it had %s", source, v.Key, v.RV, v.UID, was.uid)
 	case kind == "DELETED" && (was.uid != v.UID || was.id != v.ID):
@@ -172,6 +201,11 @@ func (w *Watch) Event(kind string, v Version) {
 	} else {
 		w.state[v.Key] = change{rv: v.RV, key: v.Key, uid: v.UID, id: v.ID}
 	}
-	w.seen = append(w.seen, v.RV)
+	if sees {
+		w.seen = append(w.seen, v.RV)
+	}
+	if inHole {
+		w.in.into(hole, kind, v)
+	}
 	w.advanceLocked(v.RV)
 }

@@ -1,11 +1,12 @@
 // Package campaign tests that three replicas over three members of etcd lose no acknowledged write, and that
 // no watcher misses, repeats or goes back behind a change, whatever fails: replicas and members are killed,
 // paused and cut off, the leader of etcd moves, etcd is compacted, defragmented and out of space, while clients
-// move between the replicas.
+// move between the replicas. Now and then all of etcd is lost and restored from a snapshot.
 //
 // A [Config] says what to run, a [Report] what was done and found. Package load has the clients, record
 // compares the answers that they got, linear checks single objects for linearizability. Faults come from a seed;
-// when things happen is not repeatable. Clocks are not changed: the processes have the one of the machine.
+// when things happen is not repeatable. Clocks are not changed: without a time namespace, which needs privileges,
+// all processes have the one of the machine.
 package campaign
 
 import (
@@ -14,14 +15,11 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/anishathalye/porcupine"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/gapless-io/gapless/conformance/crash/linear"
 	"github.com/gapless-io/gapless/conformance/crash/load"
 	"github.com/gapless-io/gapless/conformance/crash/record"
 )
@@ -29,26 +27,30 @@ import (
 const (
 	members  = 3
 	replicas = 3
-	// compactEvery is how often a replica compacts etcd, to where that was at the last time: never what a
-	// registered one has not reached, nor what one needs that was away for less than that.
-	compactEvery = 15 * time.Second
+	// compactAtLeast is how often a replica compacts etcd at most: see cluster.interval.
+	compactAtLeast = 20 * time.Second
 	// calm is the longest time before a fault, and between its end and a check.
 	calm = 500 * time.Millisecond
 	// rounds is how many rounds of faults pass until everything is checked.
 	rounds = 4
-	// healLimit is how long a replica may take to be ready after the last fault has ended: etcd's alarms are
-	// looked at every ten seconds.
+	// healLimit is how long everything may take that comes after the last fault has ended, and elections how many
+	// of Config.Election: etcd's alarms are looked at every ten seconds, and on a busy machine a process starts slowly.
 	healLimit = 3 * time.Minute
-	// linearLimit is how long one history may take to check.
-	linearLimit = 20 * time.Second
+	elections = 40
+	// sayEvery is how often it is said what is waited for.
+	sayEvery = 15 * time.Second
+	// eraFaults is after how many faults etcd is restored from a snapshot, and eraLasts after what time, if a
+	// Config.For does not say that it comes sooner.
+	eraFaults = 60
+	eraLasts  = 5 * time.Minute
 )
 
 // Config says what to run.
 type Config struct {
-	Program string // path of the built program
-	Dir     string // for data, logs and histories; it must be empty
-	Faults  int    // how many; 0: as many as there is time for
-	For     time.Duration
+	Program string        // path of the built program
+	Dir     string        // for data, logs and histories; it must be empty
+	Faults  int           // how many; 0: as many as there is time for
+	For     time.Duration // how long things fail; a restore comes in its middle
 	Seed    uint64        // makes all choices repeatable; when things happen is not
 	Port    func() string // returns a port of the loopback address that nobody else uses
 	Out     io.Writer
@@ -59,8 +61,8 @@ type Config struct {
 	// Pause is the mean time between two writes of a writer, two reads of a reader, and two operations of one of
 	// the clients whose operations are checked for linearizability.
 	Pause time.Duration
-	// Election is for how long members of etcd wait for a leader that is silent, and replicas for etcd; 0: their
-	// defaults, a second and two.
+	// Election is for how long members of etcd wait for a leader that is silent, and replicas for etcd; 0: as long as
+	// the machine is found to need.
 	Election time.Duration
 	// AfterRound, if there is one, is called after each round of faults, with a client of etcd.
 	AfterRound func(ctx context.Context, etcd *clientv3.Client) error
@@ -75,10 +77,14 @@ type run struct {
 	random  *rand.Rand
 	report  Report
 	begin   time.Time
-	said    int // violations that were printed
+	works   time.Time // since when there are clients
+	said    int       // violations that were printed
 	down    map[*replica]bool
-	missed  int64 // the revision to which etcd was compacted while a replica was away
-	safe    int64 // a revision that every replica had reached when all were ready
+	hurt    map[*replica]bool // what something was done to since all were ready
+	healed  time.Time         // when all were ready last
+	missed  int64             // the revision to which etcd was compacted while a replica was away
+	safe    int64             // a revision that every replica had reached when all were ready
+	era     era
 	outage  outage
 	moves   moves
 
@@ -91,11 +97,19 @@ type run struct {
 // Run runs a campaign. An error says why it could not continue; violations are no error, but in the report.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	r := &run{
-		cfg: cfg, record: record.NewSeveral(), random: rand.New(rand.NewPCG(cfg.Seed, 0)),
-		dice: rand.New(rand.NewPCG(cfg.Seed, 1)), out: map[string]bool{}, down: map[*replica]bool{}, begin: time.Now(),
+		record: record.NewSeveral(), random: rand.New(rand.NewPCG(cfg.Seed, 0)),
+		dice: rand.New(rand.NewPCG(cfg.Seed, 1)), out: map[string]bool{}, down: map[*replica]bool{}, hurt: map[*replica]bool{},
+		begin: time.Now(), healed: time.Now(),
 	}
 	r.report.Kinds = map[string]*Kind{}
 	var err error
+	if cfg.Election == 0 {
+		if cfg.Election, err = election(ctx); err != nil {
+			return r.report, err
+		}
+	}
+	r.cfg = cfg
+	fmt.Fprintf(cfg.Out, "seed %d; members wait %v for a leader\n", cfg.Seed, cfg.Election)
 	if r.cluster, err = newCluster(ctx, cfg); err != nil {
 		return r.report, err
 	}
@@ -107,53 +121,42 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 }
 
 func (r *run) run(ctx context.Context) error {
-	var urls []string
-	for _, replica := range r.cluster.replicas {
-		urls = append(urls, replica.url())
-	}
 	if err := r.heal(ctx); err != nil { // all have caught up
 		return err
 	}
-	var err error
-	r.load, err = load.New(ctx, load.Config{
-		Server: r.cluster.replicas[0].server, Record: r.record, Seed: r.cfg.Seed, Writers: r.cfg.Writers,
-		Readers: r.cfg.Readers, Watchers: r.cfg.Watchers, Pause: r.cfg.Pause, Calm: r.cfg.Pause,
-		Several: &load.Several{Pick: r.pick, All: urls, Acknowledged: r.outage.acknowledged, WentOn: r.moves.wentOn},
-	})
-	if err != nil {
-		return err
-	}
-	defer r.load.Close()
-	working, stop := context.WithCancel(ctx)
-	var clients sync.WaitGroup
-	defer clients.Wait()
-	defer stop()
-	clients.Go(func() { r.load.Run(working) }) // ends with working
-	if err := r.check(ctx); err != nil {
-		return err
-	}
-	r.load.Release()
-	for n := 1; !r.done(); n++ {
-		if err := r.round(ctx); err != nil {
+	for r.works = time.Now(); ; {
+		if err := r.runEra(ctx); err != nil || r.done() {
 			return err
 		}
-		if r.cfg.AfterRound != nil {
-			if err := r.cfg.AfterRound(ctx, r.cluster.client); err != nil {
-				return err
-			}
-		}
-		if n%rounds == 0 || r.done() {
-			if err := r.hold(ctx); err != nil {
-				return err
-			}
+		if err := r.restore(ctx); err != nil {
+			return fmt.Errorf("restore etcd from a snapshot: %w", err)
 		}
 		r.say()
 	}
-	return nil
 }
 
+// election returns for how long a leader may be silent on this machine: many times as long as a process was found to
+// have slept too long.
+func election(ctx context.Context) (time.Duration, error) {
+	const nap, naps, times = 10 * time.Millisecond, 150, 20
+	var late time.Duration
+	for range naps {
+		begin := time.Now()
+		if err := sleep(ctx, nap); err != nil {
+			return 0, err
+		}
+		late = max(late, time.Since(begin)-nap)
+	}
+	return min(max(times*late.Round(100*time.Millisecond), 2*time.Second), 10*time.Second), nil
+}
+
+// patience is how long something may take after the last fault has ended.
+func (c Config) patience() time.Duration { return max(healLimit, elections*c.Election) }
+
+// done reports whether there was enough: with Config.For, also on a busy machine, a restore and what comes after it.
 func (r *run) done() bool {
-	return r.cfg.Faults > 0 && r.report.Faults >= r.cfg.Faults || r.cfg.For > 0 && time.Since(r.begin) > r.cfg.For
+	return r.cfg.Faults > 0 && r.report.Faults >= r.cfg.Faults ||
+		r.cfg.For > 0 && r.report.Restores > 0 && time.Since(r.works) > r.cfg.For
 }
 
 // pick returns a replica for the next request of a client: any, as a balancer does that does not know yet
@@ -224,11 +227,15 @@ func (r *run) hold(ctx context.Context) error {
 	if err := r.load.Hold(ctx); err != nil {
 		return err
 	}
-	if err := r.linear(ctx); err != nil {
+	note := fmt.Sprintf("until fault %d", r.report.Faults)
+	if err := r.load.Judge(ctx, &r.report.Judged, r.cfg.Dir, note); err != nil {
 		return err
 	}
 	if err := r.check(ctx); err != nil {
 		return err
+	}
+	if err := r.snapshot(ctx); err != nil {
+		return fmt.Errorf("take a snapshot of etcd: %w", err)
 	}
 	r.load.Release()
 	return nil
@@ -237,6 +244,7 @@ func (r *run) hold(ctx context.Context) error {
 // check compares the record with what all replicas show, and that with what etcd has. A write without an answer
 // may take effect in between: then both are asked again.
 func (r *run) check(ctx context.Context) error {
+	defer r.record.Settle()
 	var differs string
 	for range 3 {
 		states, err := r.load.Verify(ctx)
@@ -249,24 +257,6 @@ func (r *run) check(ctx context.Context) error {
 	}
 	r.record.Violation("%s", differs)
 	return nil
-}
-
-// linear checks the history of an epoch, and saves it if it is not linearizable or took too long to check.
-func (r *run) linear(ctx context.Context) error {
-	h := linear.History{Seed: r.cfg.Seed, Ops: r.load.Register.End(ctx), Note: fmt.Sprintf("until fault %d", r.report.Faults)}
-	r.report.Histories++
-	r.report.Operations += len(h.Ops)
-	result := h.Check(linearLimit).Result
-	if result == porcupine.Ok {
-		return nil
-	}
-	file := filepath.Join(r.cfg.Dir, fmt.Sprintf("history-%d.json", r.report.Histories))
-	if result == porcupine.Unknown {
-		r.report.Undecided++
-	} else {
-		r.record.Violation("a history of %d operations is not linearizable: %s", len(h.Ops), file)
-	}
-	return h.Save(file)
 }
 
 func (r *run) say() {
@@ -291,13 +281,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// until polls, for healLimit.
-func until(ctx context.Context, what string, ok func() bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, healLimit, errors.New("waited in vain until "+what))
+// until polls, for as long as Config.patience, and says now and then what it waits for.
+func (c Config) until(ctx context.Context, what string, ok func(context.Context) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.patience(), errors.New("waited in vain until "+what))
 	defer cancel()
-	for !ok() {
+	begin := time.Now()
+	for next := sayEvery; !ok(ctx); {
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {
 			return err
+		}
+		if waits := time.Since(begin); waits > next {
+			next += sayEvery
+			fmt.Fprintf(c.Out, "waits since %v until %s\n", waits.Round(time.Second), what)
 		}
 	}
 	return nil

@@ -69,11 +69,14 @@ type cluster struct {
 	members  []*member
 	replicas []*replica
 	client   *clientv3.Client // of all members, without links
+	// interval is how often a replica compacts etcd, to where that was at the last time: never what a registered one
+	// has not reached, nor what one needs that was away for less than that.
+	interval time.Duration
 }
 
 // newCluster starts them below a directory.
 func newCluster(ctx context.Context, cfg Config) (_ *cluster, err error) {
-	c := &cluster{}
+	c := &cluster{interval: max(compactAtLeast, 6*cfg.Election)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close())
@@ -118,7 +121,12 @@ func (c *cluster) startMembers(ctx context.Context, cfg Config) error {
 	if c.client, err = clientv3.New(clientv3.Config{Endpoints: urls}); err != nil {
 		return fmt.Errorf("make a client of etcd: %w", err)
 	}
-	return until(ctx, "etcd serves", func() bool {
+	return c.serves(ctx, cfg)
+}
+
+// serves waits until etcd does, and learns the members' ids.
+func (c *cluster) serves(ctx context.Context, cfg Config) error {
+	return cfg.until(ctx, "etcd serves", func(ctx context.Context) bool {
 		limited, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		list, err := c.client.MemberList(limited)
@@ -158,15 +166,12 @@ func (c *cluster) startReplica(ctx context.Context, i int, cfg Config) error {
 		}
 	}
 	flags := []string{
-		"--etcd-servers", strings.Join(servers, ","), "--etcd-compaction-interval", compactEvery.String(),
+		"--etcd-servers", strings.Join(servers, ","), "--etcd-compaction-interval", c.interval.String(),
+		"--etcd-healthcheck-timeout", cfg.Election.String(), "--etcd-readycheck-timeout", cfg.Election.String(),
 		"--log-level", "info", "--bootstrap", "server", // it makes no config maps: the record knows of every one
 	}
-	if cfg.Election > 0 {
-		flags = append(flags, "--etcd-healthcheck-timeout", cfg.Election.String(), "--etcd-readycheck-timeout",
-			cfg.Election.String())
-	}
 	var err error
-	r.server, err = program.New(program.Config{Path: cfg.Program, Dir: r.dir, Flags: flags})
+	r.server, err = program.New(program.Config{Path: cfg.Program, Dir: r.dir, Flags: flags, Patience: cfg.patience()})
 	if err != nil {
 		return fmt.Errorf("describe a replica: %w", err)
 	}
@@ -223,22 +228,39 @@ func (c *cluster) close() error {
 	return errors.Join(errs...)
 }
 
-// leader returns the member that leads, or the first one if that is not known for now.
-func (c *cluster) leader(ctx context.Context) *member {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+// leader returns the member that leads. If there is none for long, since so much fails already, it is the first one.
+func (c *cluster) leader(ctx context.Context, cfg Config) *member {
+	found := c.members[0]
+	limited, cancel := context.WithTimeout(ctx, 2*cfg.Election)
 	defer cancel()
-	for _, m := range c.members {
-		status, err := c.client.Status(ctx, m.Client)
-		if err != nil {
-			continue
-		}
-		for _, other := range c.members {
-			if other.id == strconv.FormatUint(status.Leader, 16) {
-				return other
+	if err := cfg.until(limited, "etcd has a leader", func(ctx context.Context) bool {
+		for _, m := range c.members {
+			if leads := c.leaderOf(ctx, m); leads != nil {
+				found = leads
+				return true
 			}
 		}
+		return false
+	}); err != nil {
+		fmt.Fprintf(cfg.Out, "no member leads since %v: instead of the leader, %s fails\n", 2*cfg.Election, found.Name)
 	}
-	return c.members[0]
+	return found
+}
+
+// leaderOf returns who leads by the word of one member; nil: that does not know, or does not answer.
+func (c *cluster) leaderOf(ctx context.Context, m *member) *member {
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	status, err := c.client.Status(limited, m.Client)
+	if err != nil {
+		return nil
+	}
+	for _, other := range c.members {
+		if other.process != nil && other.id == strconv.FormatUint(status.Leader, 16) {
+			return other
+		}
+	}
+	return nil
 }
 
 // isolate cuts a member off from the others, and not from its clients.

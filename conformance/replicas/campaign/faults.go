@@ -2,10 +2,11 @@ package campaign
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
 // fault is one thing that fails. heal ends all of them.
@@ -20,6 +21,8 @@ type fault struct {
 const (
 	short = 1500 * time.Millisecond
 	long  = 4 * time.Second
+	// leaderless is how many of Config.Election the leader fails at most: half the time the others elect one meanwhile.
+	leaderless = 2
 )
 
 func faultsOfReplicas() []fault {
@@ -48,27 +51,28 @@ func faultsOfReplicas() []fault {
 	}
 }
 
-func faultsOfEtcd() []fault {
+func faultsOfEtcd(election time.Duration) []fault {
+	silent := leaderless * election
 	return []fault{
 		{name: "member killed", weight: 6, lasts: short, start: func(_ context.Context, r *run) error {
 			return r.member().kill()
 		}},
-		{name: "leader killed", weight: 6, lasts: short, start: func(ctx context.Context, r *run) error {
-			return r.cluster.leader(ctx).kill()
+		{name: "leader killed", weight: 6, lasts: silent, start: func(ctx context.Context, r *run) error {
+			return r.cluster.leader(ctx, r.cfg).kill()
 		}},
 		{name: "two members killed", weight: 3, lasts: long, alone: true, start: killTwo},
 		{name: "member paused", weight: 4, lasts: long, start: func(_ context.Context, r *run) error {
 			return r.member().pause()
 		}},
-		{name: "leader paused", weight: 5, lasts: long, start: func(ctx context.Context, r *run) error {
-			return r.cluster.leader(ctx).pause()
+		{name: "leader paused", weight: 5, lasts: silent, start: func(ctx context.Context, r *run) error {
+			return r.cluster.leader(ctx, r.cfg).pause()
 		}},
 		{name: "member cut off from the members", weight: 4, lasts: long, start: func(_ context.Context, r *run) error {
 			r.cluster.isolate(r.member())
 			return nil
 		}},
-		{name: "leader cut off from the members", weight: 6, lasts: long, start: func(ctx context.Context, r *run) error {
-			r.cluster.isolate(r.cluster.leader(ctx))
+		{name: "leader cut off from the members", weight: 6, lasts: silent, start: func(ctx context.Context, r *run) error {
+			r.cluster.isolate(r.cluster.leader(ctx, r.cfg))
 			return nil
 		}},
 		{name: "leader moved", weight: 5, start: moveLeader},
@@ -141,7 +145,7 @@ func defragment(ctx context.Context, r *run) error {
 
 // choose draws a fault.
 func (r *run) choose() fault {
-	all := append(faultsOfReplicas(), faultsOfEtcd()...)
+	all := append(faultsOfReplicas(), faultsOfEtcd(r.cfg.Election)...)
 	total := 0
 	for _, f := range all {
 		total += f.weight
@@ -155,8 +159,14 @@ func (r *run) choose() fault {
 	return all[0]
 }
 
-func (r *run) replica() *replica { return r.cluster.replicas[r.random.IntN(replicas)] }
-func (r *run) member() *member   { return r.cluster.members[r.random.IntN(members)] }
+// replica draws a replica to which something is done.
+func (r *run) replica() *replica {
+	of := r.cluster.replicas[r.random.IntN(replicas)]
+	r.hurt[of] = true
+	return of
+}
+
+func (r *run) member() *member { return r.cluster.members[r.random.IntN(members)] }
 
 // killReplica kills a replica, unless it was.
 func (r *run) killReplica(of *replica) {
@@ -174,7 +184,7 @@ func (m *member) pause() error {
 }
 
 func moveLeader(ctx context.Context, r *run) error {
-	from := r.cluster.leader(ctx)
+	from := r.cluster.leader(ctx, r.cfg)
 	to := r.member()
 	if from == to || from.process == nil {
 		return nil
@@ -202,13 +212,29 @@ func missHistory(ctx context.Context, r *run) error {
 	if err := sleep(ctx, 200*time.Millisecond+r.upTo(calm)); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	now, err := r.cluster.client.Get(limited, "none")
+	missed, err := r.revision(ctx)
 	if err != nil {
-		return fmt.Errorf("read etcd's revision: %w", err)
+		return err
 	}
-	r.missed = now.Header.Revision
-	r.compact(ctx, r.missed)
-	return nil
+	r.missed = missed
+	return r.cfg.until(ctx, "etcd is compacted", func(ctx context.Context) bool {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		_, err := r.cluster.client.Compact(limited, missed)
+		return err == nil || errors.Is(err, rpctypes.ErrCompacted)
+	})
+}
+
+// revision returns etcd's, once there is a quorum.
+func (r *run) revision(ctx context.Context) (rev int64, err error) {
+	err = r.cfg.until(ctx, "etcd has a quorum", func(ctx context.Context) bool {
+		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		now, err := r.cluster.client.Get(limited, "none")
+		if err == nil {
+			rev = now.Header.Revision
+		}
+		return err == nil
+	})
+	return rev, err
 }

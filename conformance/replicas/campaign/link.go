@@ -12,12 +12,12 @@ import (
 // link forwards TCP connections to one address. It can be cut, so that connections end and new ones are
 // refused, and stalled, so that they stay open and nothing passes.
 type link struct {
-	target   string
 	listener net.Listener
 	wg       sync.WaitGroup
 
 	mu sync.Mutex
 	// mu guards what follows.
+	target  string
 	isCut   bool
 	without map[string]bool // the members of etcd whose connections are cut: see sender
 	flows   chan struct{}   // closed while bytes pass
@@ -44,6 +44,13 @@ func newLink(target string) (*link, error) {
 		}
 	})
 	return l, nil
+}
+
+// leadTo sets where new connections go.
+func (l *link) leadTo(target string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = target
 }
 
 // address is where it listens, as host:port.
@@ -138,7 +145,10 @@ func (l *link) pass(client net.Conn) {
 	if !l.keep(client, from) {
 		return
 	}
-	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", l.target)
+	l.mu.Lock()
+	target := l.target
+	l.mu.Unlock()
+	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", target)
 	if err != nil {
 		return
 	}

@@ -104,6 +104,10 @@ func TestLinkIsCutAndStalledUntilItIsRestored(t *testing.T) {
 	if err := call(t, l).ask("back", patience); err != nil {
 		t.Errorf("ask after a cut: %v", err)
 	}
+	l.leadTo("127.0.0.1:0")
+	if err := call(t, l).ask("nobody", patience); err == nil || isTimeout(err) {
+		t.Errorf("ask over a link that leads to nobody: %v, want the end of the connection", err)
+	}
 }
 
 func isTimeout(err error) bool {

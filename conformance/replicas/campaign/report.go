@@ -60,14 +60,15 @@ func (m *moves) wentOn(i load.Interruption) {
 // Report is what was done and found.
 type Report struct {
 	record.Totals
-	Faults     int
-	Kinds      map[string]*Kind
-	Failovers  []time.Duration // how long watches of a killed replica had no event or bookmark of another one
-	Holes      int
-	Histories  int // checked for linearizability
-	Operations int // in them
-	Undecided  int // histories that took too long to check
-	Took       time.Duration
+	load.Judged
+
+	Faults    int
+	Kinds     map[string]*Kind
+	Failovers []time.Duration // how long watches of a killed replica had no event or bookmark of another one
+	Holes     int
+	Snapshots int
+	Restores  int
+	Took      time.Duration
 }
 
 // Kind is what was seen of faults of one kind.
@@ -88,13 +89,14 @@ func (r Report) String() string {
 	for _, name := range slices.Sorted(maps.Keys(r.Kinds)) {
 		text += fmt.Sprintf("%-62s no write for %s\n", name, spread(r.Kinds[name].Outages))
 	}
-	return text + fmt.Sprintf(`%d faults in %v, %d checks, %d holes
+	return text + fmt.Sprintf(`%d faults in %v, %d checks, %d holes, %d restores
 %d writes: %d acknowledged, %d refused, %d found no server, %d of unknown outcome
 %d watch events, %d times 410 for a watch, %d for a list; %d lists compared with the events, %d not comparable; %d gets
 watches of a killed replica went on at another one: %s
 %d operations in %d histories checked for linearizability, %d undecided
 %d violations`,
-		r.Faults, r.Took.Round(time.Second), r.Checks, r.Holes, r.Attempts, r.Acknowledged, r.Refused, r.Unsent, r.Unknown,
+		r.Faults, r.Took.Round(time.Second), r.Checks, r.Holes, r.Restores, r.Attempts, r.Acknowledged, r.Refused, r.Unsent,
+		r.Unknown,
 		r.Events, r.Gaps, r.Expired, r.Lists, r.ListsSkipped, r.Gets, spread(r.Failovers), r.Operations, r.Histories, r.Undecided,
 		r.Violations)
 }

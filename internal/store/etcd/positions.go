@@ -138,13 +138,16 @@ func (p *positions) splits(pos int64) bool {
 	return i+1 < len(p.runs) && p.runs[i+1].rev == p.runs[i].revision(pos)
 }
 
-// shared reports whether a deletion has its revision together with other changes, or could have it.
+// shared reports whether a deletion has its revision together with other changes, or could have it. In a hole
+// deletions come first, at one revision; those that come after changes are of an attempt that continues another one,
+// and who is cut off there, inside the hole, has to read the state whichever revision it has seen.
 func (p *positions) shared(pos int64) bool {
-	if i := p.runOf(pos); i >= 0 && p.runs[i].flat && p.runs[i].n > 2 { // itself and its mark
-		return true
-	}
 	i, _ := slices.BinarySearchFunc(p.holes, pos, func(h hole, pos int64) int { return cmp.Compare(h.end, pos) })
-	return i < len(p.holes) && p.holes[i].begin <= pos
+	if i < len(p.holes) && p.holes[i].begin <= pos {
+		return p.revision(pos) == p.holes[i].from+1
+	}
+	i = p.runOf(pos)
+	return i >= 0 && p.runs[i].flat && p.runs[i].n > 2 // itself and its mark
 }
 
 // hole returns the hole that a revision is in.

@@ -160,6 +160,24 @@ func TestOnlyDeletionsWithOthersAreShared(t *testing.T) {
 	}
 }
 
+// TestDeletionIsShownAtNoRevisionBeforeAChangeThatCameFirst: the attempt to record what a hole differs in was cut off
+// after a change at 10, and the next one found another object gone.
+func TestDeletionIsShownAtNoRevisionBeforeAChangeThatCameFirst(t *testing.T) {
+	p := of([]row{{18, 8}})
+	p.add(20, 9) // a deletion
+	p.add(21, 10)
+	p.add(23, 9) // a deletion, of the next attempt
+	p.add(24, 9)
+	p.add(25, 11)
+	p.add(26, 12)
+	p.holes = []hole{{from: 8, to: 12, begin: 19, end: 26}}
+	for pos, want := range map[int64]bool{20: true, 23: false, 24: false} {
+		if got := p.shared(pos); got != want {
+			t.Errorf("position %d, of revision %d, is shared: %v, want %v", pos, p.revision(pos), got, want)
+		}
+	}
+}
+
 func TestCheckpointsAndRunsComeBack(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
