@@ -36,8 +36,10 @@ type Bench struct {
 
 // NeedsKube reports whether a selected case needs kube-apiserver.
 func (b *Bench) NeedsKube() bool {
-	return slices.ContainsFunc(b.Programs, func(p peer.Program) bool { return p.Name == peer.Upstream }) &&
-		slices.ContainsFunc(All(), func(c Case) bool { return c.Kinds && (b.Select == nil || b.Select.MatchString(c.Name)) })
+	upstream := slices.ContainsFunc(b.Programs, func(p peer.Program) bool { return p.Name == peer.Upstream })
+	return slices.ContainsFunc(All(), func(c Case) bool {
+		return (c.Kinds && upstream || c.Etcd) && (b.Select == nil || b.Select.MatchString(c.Name))
+	})
 }
 
 // Run runs the selected cases and returns what they measured. Cases that fail are
@@ -105,15 +107,15 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 // is none.
 func (b *Bench) prepare(ctx context.Context, c Case, i int) (*Run, error) {
 	stage, p := c.Stage, b.Programs[i]
-	if c.Kinds && p.Name == peer.Upstream {
+	if (c.Kinds || c.Etcd) && p.Name == peer.Upstream {
 		p = b.Kube
 	}
 	b.count++
 	r := &Run{
-		Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles,
+		Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles, kube: b.Kube, etcd: peer.EtcdOf(b.Kube),
 		dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name)),
 	}
-	if c.Kinds {
+	if c.Kinds || c.Etcd {
 		r.content = load.ConfigMap
 	}
 	if stage == Nothing {
