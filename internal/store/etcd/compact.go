@@ -152,6 +152,9 @@ func (s *Store) saveNow(ctx context.Context) error {
 		return err
 	}
 	s.number = c.number
+	if err := s.log.Sync(ctx); err != nil { // what comes before the last checkpoint may be compacted from now on
+		return fmt.Errorf("make the checkpoint durable: %w", err)
+	}
 	next, err := s.log.Changes(ctx, store.From{After: at.pos, Hold: true})
 	if err != nil {
 		return fmt.Errorf("hold the history after the checkpoint: %w", err)

@@ -75,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	log, err := revlog.Open(ctx, revlog.Options{
 		Dir: o.Dir, Memory: o.Memory, History: o.History, HistoryBytes: o.HistoryBytes, Logger: o.Logger, Apart: own,
 		FS: o.FS, SegmentBytes: o.SegmentBytes, GroupWrites: o.GroupWrites,
+		Early: true, // what a failure of the machine takes away is read from etcd again
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the replica's log: %w", err)

@@ -37,6 +37,8 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 		if err := l.betweenGroups(ctx, l.sealActive); err != nil {
 			return 0, fmt.Errorf("seal the segment that is written: %w", err)
 		}
+	} else if err := l.Sync(ctx); err != nil {
+		return 0, err
 	}
 	release, err := l.takeCompaction(ctx)
 	if err != nil {
@@ -61,6 +63,17 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 		return done, l.merge(ctx, 0)
 	}
 	return done, l.merge(ctx, usualDead)
+}
+
+// Sync waits until what is visible is on disk, which it always is without Options.Early. Errors: those of Commit.
+func (l *Log) Sync(ctx context.Context) error {
+	l.mu.Lock()
+	synced := l.durable == l.current
+	l.mu.Unlock()
+	if synced {
+		return nil
+	}
+	return l.betweenGroups(ctx, l.Durable)
 }
 
 // task is something that the sequencer does while nothing is written.
@@ -126,7 +139,7 @@ type target struct {
 func (l *Log) compact(to target) (int64, error) {
 	l.mu.Lock()
 	before := l.compacted.Revision
-	upTo := l.heldLocked(to.upTo)
+	upTo := min(l.heldLocked(to.upTo), l.durable)
 	if upTo < before || upTo <= l.base || upTo == before && !to.every {
 		l.mu.Unlock()
 		return before, nil

@@ -58,6 +58,7 @@ func (l *Log) recover(ctx context.Context) error {
 		}
 		l.active, l.current = seg, seg.last
 	}
+	l.durable = l.current
 	if l.compacted.Revision > l.current {
 		return l.corrupt(format.ManifestName, -1,
 			fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))

@@ -75,6 +75,10 @@ type Options struct {
 	// Apart, if not "", is a resource that is no part of what is kept for others: feeds of all
 	// resources do not have it, and its floor does not count for ranges over several resources.
 	Apart string
+	// Early is for a log of what another store has committed, from which it can be read again: writes
+	// are visible, and answered, when they are written, and on disk a moment later. A failure of the
+	// machine can lose the last ones: one group, whose sync was under way. Sync waits for it.
+	Early bool
 	// FS replaces the file system below Dir, for tests of failures.
 	FS disk.FS
 	// Logger receives life-cycle messages; nil discards them.
@@ -133,7 +137,8 @@ type Log struct {
 	listed              []*segment    // what the manifest lists; see switchManifest
 	segments            *segmentSet   // what readers use: listed, and during a merge its sources
 	values              index.Ring
-	current             int64 // latest durable revision
+	current             int64 // latest visible revision
+	durable             int64 // latest that is on disk; less than current only with Options.Early
 	base                int64 // revision of the empty store
 	nextSegment         uint32
 	compacted           format.Mark
@@ -305,7 +310,7 @@ func (l *Log) close() error {
 	return errors.Join(err, l.lock.Close(), l.fs.Dir().Close())
 }
 
-// Progress returns the latest durable revision.
+// Progress returns the latest visible revision.
 func (l *Log) Progress(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -320,7 +325,7 @@ func (l *Log) Progress(ctx context.Context) (int64, error) {
 
 // Stats describes a Log at one moment.
 type Stats struct {
-	Revision            int64            // latest durable revision
+	Revision            int64            // latest visible revision
 	Compacted           int64            // history at or below it was compacted; 0 if none was
 	Oldest              time.Time        // when the retained history begins; zero while it is empty
 	Bytes               int64            // bytes of all segments in use

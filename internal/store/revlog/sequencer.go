@@ -22,7 +22,7 @@ const retryEvery = 500 * time.Millisecond
 
 // sequence is the sequencer: the only goroutine that assigns revisions and
 // writes records. It takes every request that waits, writes them as one frame,
-// and answers after they are durable and visible.
+// and answers after they are durable (see Options.Early) and visible.
 func (l *Log) sequence(ctx context.Context) {
 	var requests []*request
 	// retry is there only while writes are refused: a timer costs something at each turn. It
@@ -113,13 +113,18 @@ type group struct {
 	writes    []pending
 	conflicts []pending // version is what the condition met; zero if nothing
 	bytes     int       // of the records of writes
+	frame     format.Frame
 }
 
 func (l *Log) commitGroup(requests []*request) {
 	requests = refuseLater(requests)
 	g, err := l.decide(requests)
+	written := false
 	if err == nil && len(g.writes) > 0 {
-		if err = l.writeGroup(&g); err == nil {
+		if err = l.writeGroup(&g); err == nil && !l.opts.Early {
+			err = l.syncGroup(&g)
+		}
+		if written = err == nil; written {
 			l.publish(&g)
 		}
 	}
@@ -139,6 +144,9 @@ func (l *Log) commitGroup(requests []*request) {
 			out = outcome{err: err}
 		}
 		p.request.done <- out
+	}
+	if written && l.opts.Early {
+		_ = l.syncGroup(&g) // it is poison, for later groups
 	}
 }
 
@@ -201,7 +209,7 @@ func (l *Log) decide(requests []*request) (group, error) {
 	return g, l.poison
 }
 
-// writeGroup makes the group durable. After *store.UnavailableError nothing of it
+// writeGroup writes the group, which syncGroup makes durable. After *store.UnavailableError nothing of it
 // is there and a later group may succeed, after store.ErrOutcomeUnknown a later
 // start may find it; after *store.PoisonedError too, and no group succeeds.
 func (l *Log) writeGroup(g *group) error {
@@ -222,19 +230,27 @@ func (l *Log) writeGroup(g *group) error {
 		valueEnd := valueAt + p.request.valueLen
 		p.value = b[valueAt:valueEnd:valueEnd]
 	}
-	b, f := format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.Revision, Chain: seg.chain},
+	b, g.frame = format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.Revision, Chain: seg.chain},
 		seg.seed, seg.end)
 	if _, err := seg.file.WriteAt(b, seg.end); err != nil {
 		return l.undo(len(g.writes), fmt.Errorf("write %s: %w", seg.name, err))
 	}
+	return nil
+}
+
+// syncGroup makes a group durable that is written. It does so before the next one is written, so that the last
+// frame alone may be missing on disk. Error: *store.PoisonedError.
+func (l *Log) syncGroup(g *group) error {
+	seg := l.active
 	if err := seg.file.Sync(); err != nil {
 		return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
 	}
 	l.mu.Lock()
 	l.groups++
-	seg.end += f.Size()
-	seg.chain = f.Payload
+	seg.end += g.frame.Size()
+	seg.chain = g.frame.Payload
 	seg.last = g.writes[len(g.writes)-1].version.Revision
+	l.durable = seg.last
 	l.mu.Unlock()
 	return nil
 }
@@ -260,7 +276,7 @@ func (l *Log) refuse(n int) {
 	l.refused += int64(n)
 }
 
-// publish makes a durable group visible and wakes the feeds.
+// publish makes a group visible and wakes the feeds.
 func (l *Log) publish(g *group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
