@@ -335,6 +335,16 @@ func (s *Server) Stop() error {
 	return fmt.Errorf("%s did not end within %v of SIGTERM, and was killed: %w", s.Name, stopWithin, <-s.exit)
 }
 
+// Kill ends the server at once. It may still be stopped.
+func (s *Server) Kill() error {
+	if err := s.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", s.Name, err)
+	}
+	<-s.exit
+	s.cmd = nil
+	return nil
+}
+
 // ended judges how the process ended: the peer may end as it likes.
 func (s *Server) ended(err error) error {
 	if err != nil && s.Name != Upstream && s.Name != Kube {
