@@ -239,7 +239,8 @@ func defineIn(ctx context.Context, t wire.Target, group string) error {
 	}
 	defer conn.Close()
 	if _, err := conn.Do(wire.Request{
-		Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Body: []byte(load.DefinitionOf(group)),
+		Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		Body: []byte(load.DefinitionOf(group)),
 	}, io.Discard); err != nil {
 		return fmt.Errorf("define the custom resource: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,6 +18,29 @@ import (
 
 // replicas are what gapless over an etcd promises beside kube-apiserver, each with an etcd of its own, fsync on.
 func replicas() []Case {
+	return slices.Concat(replicaCreates(), []Case{
+		replicaStart(), {
+			Name: "replica-visible", Title: "over etcd: a write at one server, 50/s, at a watcher of another one", Etcd: true,
+			Run: runReplicaVisible, Metrics: []Metric{
+				{Name: "p50", Unit: "ms", Goal: Ratio(1)}, {Name: "p99", Unit: "ms", Goal: Ratio(1)},
+			},
+		}, {
+			Name: "replica-etcd-load", Title: "over etcd: 3 servers, 100 writes/s to 20 resources", Etcd: true,
+			Run: runReplicaLoad, Metrics: []Metric{
+				{Name: "etcd", Unit: "us/write", Goal: Ratio(1. / 2)},
+				{Name: "sent", Unit: "KB/write", Goal: Ratio(1. / 2)},
+				{Name: "cpu", Unit: "us/write"},
+			},
+		}, {
+			Name: "replica-failover", Title: "over etcd: a server is killed, its client watches another one, 50 writes/s",
+			Etcd: true, Ours: true, Run: runReplicaFailover, Metrics: []Metric{
+				{Name: "gap", Unit: "s", Goal: AtMost(2)}, {Name: "expired", Goal: AtMost(0)},
+			},
+		},
+	}, twins())
+}
+
+func replicaCreates() []Case {
 	var all []Case
 	for _, c := range []struct {
 		clients int
@@ -38,8 +62,13 @@ func replicas() []Case {
 			},
 		})
 	}
-	all = append(all, Case{
-		Name: "replica-start", Title: "over etcd: restart over 100 000 ConfigMaps until ready", Etcd: true, Ours: true, Once: true,
+	return all
+}
+
+func replicaStart() Case {
+	return Case{
+		Name: "replica-start", Title: "over etcd: restart over 100 000 ConfigMaps until ready",
+		Etcd: true, Ours: true, Once: true,
 		Run: runReplicaStart, Metrics: []Metric{
 			{Name: "time", Unit: "of kube-apiserver's", Goal: AtMost(1. / 5)},
 			{Name: "etcd", Unit: "of kube-apiserver's", Goal: AtMost(1. / 5)},
@@ -57,25 +86,12 @@ func replicas() []Case {
 			{Name: "kube-etcd", Unit: "s"},
 			{Name: "kube-sent", Unit: "MB"},
 		},
-	}, Case{
-		Name: "replica-visible", Title: "over etcd: a write at one server, 50/s, at a watcher of another one", Etcd: true,
-		Run: runReplicaVisible, Metrics: []Metric{
-			{Name: "p50", Unit: "ms", Goal: Ratio(1)}, {Name: "p99", Unit: "ms", Goal: Ratio(1)},
-		},
-	}, Case{
-		Name: "replica-etcd-load", Title: "over etcd: 3 servers, 100 writes/s to 20 resources", Etcd: true,
-		Run: runReplicaLoad, Metrics: []Metric{
-			{Name: "etcd", Unit: "us/write", Goal: Ratio(1. / 2)},
-			{Name: "sent", Unit: "KB/write", Goal: Ratio(1. / 2)},
-			{Name: "cpu", Unit: "us/write"},
-		},
-	})
-	all = append(all, Case{
-		Name: "replica-failover", Title: "over etcd: a server is killed, its client watches another one, 50 writes/s",
-		Etcd: true, Ours: true, Run: runReplicaFailover, Metrics: []Metric{
-			{Name: "gap", Unit: "s", Goal: AtMost(2)}, {Name: "expired", Goal: AtMost(0)},
-		},
-	})
+	}
+}
+
+// twins are what gapless over an etcd promises beside gapless on its own log.
+func twins() []Case {
+	var all []Case
 	for _, twin := range []struct {
 		name, title string
 		run         func(context.Context, *Run) (Sample, error)

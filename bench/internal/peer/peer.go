@@ -323,6 +323,7 @@ func (s *Server) Stop() error {
 	}
 	select {
 	case err := <-s.exit:
+		s.cmd = nil // it may be stopped again
 		return s.ended(err)
 	case <-time.After(stopWithin):
 	}
