@@ -6,11 +6,13 @@ FUZZTIME ?= 5s
 SERVERS  ?= 100000
 OPS      ?= 12000000
 KILLS    ?= 1000
+FAULTS   ?= 500
 BENCH    ?= .
 ATTACKS  ?= .
+ETCDS    ?= v3.5.16 v3.5.35 v3.6.16
 VERSION  ?=
 
-.PHONY: help build quick test race lint fmt tidy dist released fuzz servers simulate crash attacks bench \
+.PHONY: help build quick test race lint fmt tidy dist released fuzz servers simulate crash campaign attacks bench \
 	bench-informer conformance compat suites check
 
 help: ## Say what there is
@@ -63,6 +65,9 @@ simulate: ## Play OPS (12 million) operations of the log over a simulated disk, 
 crash: ## Kill the program KILLS (1000) times under load, and check that nothing acknowledged is lost (CRASHFLAGS=-seed=N)
 	cd conformance/crash && $(GO) run ./cmd/crash -kills $(KILLS) $(CRASHFLAGS)
 
+campaign: ## Let FAULTS (500) things fail in three replicas over three members of etcd, and check what clients see (CAMPAIGNFLAGS=-seed=N)
+	cd conformance/replicas/campaign && $(GO) test -count=1 -v -timeout 6h -faults $(FAULTS) -for 0 $(CAMPAIGNFLAGS)
+
 attacks: ## Play attacks (ATTACKS, all of them) on the program, and print what they cost a well-behaved client
 	cd conformance/attacks && $(GO) run ./cmd/attacks -run '$(ATTACKS)'
 
@@ -84,6 +89,13 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/apiserver && $(GO) test -count=1 -v .
 	cd conformance/builtin && $(GO) test -count=1 -v .
 	cd conformance/definitions && $(GO) test -count=1 -v .
+
+.PHONY: etcds
+etcds: ## Run the store over etcd, and replicas over its members, with the versions ETCDS of etcd
+	for version in $(ETCDS); do \
+		TEST_ETCD=$$(tools/etcd $$version) && export TEST_ETCD && \
+		for suite in etcdstore members replicas; do (cd conformance/$$suite && $(GO) test -count=1 .) || exit 1; done || exit 1; \
+	done
 
 compat: ## Run real clients in Go, Java, JavaScript, Python and Rust, new and old, Helm, and suites of client-go and controller-runtime
 	cd compat/kubectl && $(GO) test -count=1 ./...

@@ -36,6 +36,8 @@ type backend struct {
 	metrics []prometheus.Collector
 	// wrap, if not nil, is in front of the API.
 	wrap func(http.Handler) http.Handler
+	// status reports the state of a replica; nil: there is only this server.
+	status func(ctx context.Context) (any, error)
 	// turn runs controllers on one replica at a time; nil: there is only this server.
 	turn *serve.Turn
 }

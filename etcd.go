@@ -3,8 +3,6 @@ package gapless
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"net/url"
 	"path"
 	"time"
 
@@ -56,20 +54,8 @@ func (e Etcd) withDefaults() (Etcd, error) {
 		}
 		return e, nil
 	}
-	secure := false
-	for _, server := range e.Servers {
-		u, err := url.Parse(server)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
-			return e, fmt.Errorf("etcd server %q: want a URL like https://10.0.0.1:2379", server)
-		}
-		secure = secure || u.Scheme == "https"
-	}
-	if (e.CertFile == "") != (e.KeyFile == "") {
-		return e, errors.New("a client certificate for etcd needs both CertFile and KeyFile (--etcd-certfile, --etcd-keyfile)")
-	}
-	if !secure && (e.CAFile != "" || e.CertFile != "") {
-		return e, errors.New(
-			"certificates for etcd (--etcd-cafile, --etcd-certfile), but all its servers have http URLs: use https")
+	if err := e.cluster().CheckForm(); err != nil {
+		return e, err
 	}
 	e.Prefix = path.Join("/", cmp.Or(e.Prefix, DefaultEtcdPrefix))
 	if e.HealthcheckTimeout < 0 || e.ReadycheckTimeout < 0 {

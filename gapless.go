@@ -16,6 +16,11 @@
 // long an answer of that server about them is used. [NewRelay] returns a [Relay], which
 // [Relay.Run] runs until its context ends. A [RelayStatus] says how far the mirror is, with a
 // [RelayResource] for each resource.
+//
+// A server over etcd is a replica. A [ReplicaStatus], at [ReplicaStatusPath], says how far it is, with a
+// [ReplicaFloor] for each resource whose history begins later and a [ReplicaHole] for what it has missed; how etcd
+// is ([ReplicaEtcd], with a [ReplicaEtcdMember] for each member); and which other replicas there are, each a
+// [ReplicaMember].
 package gapless
 
 import (

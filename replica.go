@@ -56,10 +56,11 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 			err = errors.Join(err, r.close())
 		}
 	}()
-	if r.layout, err = encrypted.OpenLayout(ctx, layout.New(s.cfg.Etcd.Prefix, s.live), s.encryption(ctx)); err != nil {
+	plain := layout.New(s.cfg.Etcd.Prefix, s.live)
+	if r.layout, err = encrypted.OpenLayout(ctx, plain, s.encryption(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.openEtcd(ctx, r); err != nil {
+	if err := s.openEtcd(ctx, r, own, plain.Known()); err != nil {
 		return nil, err
 	}
 	id, err := s.replicaID()
@@ -68,7 +69,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	}
 	r.members = members.New(members.Options{
 		Client: r.client, Prefix: own, CertFile: s.cfg.Etcd.CertFile, Logger: s.cfg.Logger,
-		Replica: members.Replica{ID: id, URL: s.url(), Version: Version().GitVersion},
+		Replica: members.Replica{ID: id, URL: s.reachable(), Version: Version().GitVersion},
 		Reached: r.reached, CatchUp: r.store.Progress,
 	})
 	r.compactor = members.NewCompactor(r.members, members.CompactorOptions{Interval: max(s.cfg.Etcd.CompactionInterval, 0)})
@@ -77,19 +78,29 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
 
-// openEtcd opens the store.
-func (s *Server) openEtcd(ctx context.Context, r *replica) (err error) {
+// openEtcd opens the store. own is the prefix of gapless's own keys, known are the resources of the layout.
+func (s *Server) openEtcd(ctx context.Context, r *replica, own string, known map[string]string) (err error) {
 	r.store, err = etcd.Open(ctx, etcd.Options{
-		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout,
+		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout, Known: known,
 		Dir:     filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
 		History: max(s.cfg.History, 0), HistoryBytes: max(s.cfg.HistoryBytes, 0), Logger: s.cfg.Logger,
-		TTL: s.timeToLive,
+		TTL:   s.timeToLive,
+		Admit: func(ctx context.Context, client *clientv3.Client) error { return admit(ctx, client, own) },
 	})
 	if err != nil {
 		return fmt.Errorf("open the replica of etcd: %w", err)
 	}
 	r.client, r.patient = r.store.Client(), newPatientStore(r.store, s.cfg.Etcd.HealthcheckTimeout)
 	return nil
+}
+
+// admit refuses the objects of a migration that did not finish.
+func admit(ctx context.Context, client *clientv3.Client, own string) error {
+	migration, err := members.UnfinishedMigration(ctx, client, own)
+	if err == nil && migration != nil {
+		return &etcd.RefusedError{Cause: migration}
+	}
+	return err
 }
 
 // timeToLive is how long an object stays after its last write; 0: for ever.
@@ -104,7 +115,7 @@ func (s *Server) timeToLive(key string) time.Duration {
 func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 	b := &backend{
 		store: r.patient, stale: r.stale,
-		log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge,
+		log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge, status: r.status,
 		run: []func(context.Context) error{
 			r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, s.leadWhenReady(r), r.health.run,
 		},
@@ -181,6 +192,15 @@ func (r *replica) stale(ctx context.Context, key string, revision int64) (bool, 
 		return false, nil // it has changed meanwhile
 	}
 	return r.layout.Stale(ctx, key, now.Kvs[0].Value)
+}
+
+// reachable returns where the other replicas' administrators find this one.
+func (s *Server) reachable() string {
+	address, err := serve.Reachable(s.listener.Addr())
+	if err != nil {
+		return s.url()
+	}
+	return "https://" + address.String()
 }
 
 // replicaID returns what the replica is registered as: the same over restarts.

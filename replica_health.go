@@ -40,6 +40,15 @@ func (h *etcdHealth) run(ctx context.Context) error {
 	}
 }
 
+// latest returns the last report, or makes the first one.
+func (h *etcdHealth) latest(ctx context.Context) (*members.Report, error) {
+	if report := h.report.Load(); report != nil {
+		return report, nil
+	}
+	report, err := h.members.Inspect(ctx)
+	return &report, err
+}
+
 // checks returns the checks of health that concern etcd. None of them is a check of liveness: a
 // restart of the replica helps against none, and it serves its last state meanwhile. kube-apiserver
 // has the first in /livez too.

@@ -79,7 +79,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: serve.NewBusy()}
+	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: serve.NewBusy(), gate: &startGate{}}
 	s.called = seam.NewCalled(calls{s})
 	return s, nil
 }
@@ -259,11 +259,15 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		// The names are those that probes use.
 		Checks: slices.Concat([]apiserver.Check{{Name: "etcd", Check: s.registry.Ready, Live: s.registry.Alive}},
-			s.backend.checks, []apiserver.Check{{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true}}),
+			s.backend.checks, []apiserver.Check{
+				{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
+				{Name: "start", Check: s.gate.started, Boot: true},
+			}),
 		Authorizer: s.authorizer,
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(),
 		Backup:     s.backupFunc(),
+		Status:     s.backend.status,
 		Audit:      p.audit,
 	}
 	if s.history != nil {
@@ -283,7 +287,7 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 
 // webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	s.gate = &startGate{api: api}
+	s.gate.api = api
 	if s.backend.wrap != nil {
 		s.gate.api = s.backend.wrap(api)
 	}

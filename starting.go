@@ -2,6 +2,7 @@ package gapless
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -27,7 +28,17 @@ func (g *startGate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		g.api.ServeHTTP(w, req)
 		return
 	}
+	// So that the next attempt reaches another server where a balancer distributes connections.
+	w.Header().Set("Connection", "close") // of HTTP/2 net/http makes a GOAWAY
 	refusal.Write(w, wire.Unavailable("the server is starting: /readyz says what it waits for", time.Second))
+}
+
+// started is a check of health: nil when requests are let in.
+func (g *startGate) started() error {
+	if g.opened.Load() {
+		return nil
+	}
+	return errors.New("what a server has from the start is not all there yet")
 }
 
 // isHealth reports whether a path is one of checks of health.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless"
@@ -55,15 +56,24 @@ func TestAStartWaitsForEtcd(t *testing.T) {
 		t.Fatalf("read the kubeconfig: %v", err)
 	}
 	web := webClient(t, client)
-	for _, path := range []string{"/livez", "/healthz", "/livez/etcd"} {
+	for _, path := range []string{"/livez", "/livez/etcd", "/healthz/etcd"} {
 		if code, body := ask(t, web, client.Host+path); code != http.StatusOK {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
 	code, body := ask(t, web, client.Host+"/readyz")
-	if code != http.StatusInternalServerError || !strings.Contains(body, "[-]etcd failed: ") ||
-		!strings.Contains(body, "[-]etcd-quorum failed: ") || !strings.Contains(body, "etcd has not answered") {
+	if code != http.StatusInternalServerError {
 		t.Errorf("/readyz: %d %s", code, body)
+	}
+	for _, want := range []string{"[-]etcd failed: ", "[-]etcd-quorum failed: ", "[-]start failed: ", "etcd has not answered"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("/readyz says %s, want %s in it", body, want)
+		}
+	}
+	// Who waits for this one, as envtest and kind do, sends requests then.
+	code, body = ask(t, web, client.Host+"/healthz")
+	if code != http.StatusInternalServerError || !strings.Contains(body, "[-]start failed: ") {
+		t.Errorf("/healthz: %d %s", code, body)
 	}
 	for _, path := range []string{"/api/v1/namespaces", "/version", "/metrics"} {
 		code, body := ask(t, web, client.Host+path)
@@ -72,6 +82,19 @@ func TestAStartWaitsForEtcd(t *testing.T) {
 			status.Details == nil || status.Details.RetryAfterSeconds < 1 {
 			t.Errorf("%s: %d %s: want 503 with the time until the next attempt", path, code, body)
 		}
+	}
+	old := rest.CopyConfig(client)
+	old.NextProtos = []string{"http/1.1"} // where one sees it
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, client.Host+"/version", http.NoBody)
+	if err != nil {
+		t.Fatalf("make a request: %v", err)
+	}
+	resp, err := webClient(t, old).Do(req)
+	if err != nil {
+		t.Fatalf("ask over HTTP/1.1: %v", err)
+	}
+	if _ = resp.Body.Close(); !resp.Close { // it was not read
+		t.Error("the connection of a refused request stays open: behind a balancer its client does not get to another server")
 	}
 	select {
 	case <-s.Ready():

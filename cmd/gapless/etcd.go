@@ -27,11 +27,7 @@ func (f *etcdFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.Servers, "etcd-servers", nil,
 		"URLs of an etcd cluster that keeps the objects, as kube-apiserver keeps them; the data directory then has the history "+
 			"and the certificates of this replica only")
-	flags.StringVar(&f.CAFile, "etcd-cafile", "", "file with the CAs of etcd's certificates, in PEM (default the system's)")
-	flags.StringVar(&f.CertFile, "etcd-certfile", "", "file with a client certificate for etcd, in PEM")
-	flags.StringVar(&f.KeyFile, "etcd-keyfile", "", "file with the key of --etcd-certfile")
-	flags.StringVar(&f.Prefix, "etcd-prefix", "", "what the keys of all objects in etcd begin with (default "+
-		gapless.DefaultEtcdPrefix+")")
+	addEtcdAccess(flags, &f.Etcd)
 	flags.DurationVar(&f.HealthcheckTimeout, "etcd-healthcheck-timeout", 0,
 		"how long etcd may take to answer the health check (default 2s)")
 	flags.DurationVar(&f.ReadycheckTimeout, "etcd-readycheck-timeout", 0,
@@ -44,6 +40,15 @@ func (f *etcdFlags) add(flags *pflag.FlagSet) {
 	refuse(flags, "etcd-count-metric-poll-period", "objects are counted in memory at each scrape")
 	refuse(flags, "etcd-db-metric-poll-interval", "the size of etcd's database is asked for at each scrape")
 	refuse(flags, "lease-reuse-duration-seconds", "leases are shared as kube-apiserver does by default")
+}
+
+// addEtcdAccess adds the flags that say how the objects in etcd are reached.
+func addEtcdAccess(flags *pflag.FlagSet, e *gapless.Etcd) {
+	flags.StringVar(&e.CAFile, "etcd-cafile", "", "file with the CAs of etcd's certificates, in PEM (default the system's)")
+	flags.StringVar(&e.CertFile, "etcd-certfile", "", "file with a client certificate for etcd, in PEM")
+	flags.StringVar(&e.KeyFile, "etcd-keyfile", "", "file with the key of --etcd-certfile")
+	flags.StringVar(&e.Prefix, "etcd-prefix", "", "what the keys of all objects in etcd begin with (default "+
+		gapless.DefaultEtcdPrefix+")")
 }
 
 // config returns what the flags describe.

@@ -33,7 +33,7 @@ func TestAKubeconfigThatDoesNotExistIsNamed(t *testing.T) {
 func TestStatusOfAServerSaysWhatStatusIsFor(t *testing.T) {
 	_, ready := serveInMemory(t)
 	if code, _, stderr := command(t, "status", "--kubeconfig", ready.Kubeconfig); code != exitRunTime ||
-		!strings.Contains(stderr, "this is no relay") {
+		!strings.Contains(stderr, "neither a relay nor a replica") {
 		t.Errorf("exit code %d:\n%s", code, stderr)
 	}
 }

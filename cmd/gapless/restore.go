@@ -179,18 +179,32 @@ func newMeter(io streams, what string) *meter {
 
 // show draws the meter.
 func (m *meter) show(h backup.Header, bytes, records int64) {
+	of := ""
+	if h.Expected > 0 && !h.History {
+		of = fmt.Sprintf(" of about %d", h.Expected)
+	}
+	m.draw(func(seconds float64) string {
+		return fmt.Sprintf("%s %d%s, %s, %s/s", m.what, records, of, shortBytes(bytes),
+			shortBytes(int64(float64(bytes)/seconds)))
+	})
+}
+
+// count draws the meter of what is counted in objects.
+func (m *meter) count(objects, of int64) {
+	m.draw(func(seconds float64) string {
+		return fmt.Sprintf("%s %d of about %d, %.0f/s", m.what, objects, of, float64(objects)/seconds)
+	})
+}
+
+// draw draws what text returns for the seconds since the beginning, unless it has drawn just now.
+func (m *meter) draw(text func(seconds float64) string) {
 	now := time.Now()
 	if !m.live || now.Sub(m.drawn) < redrawMeter {
 		return
 	}
 	m.drawn = now
-	of := ""
-	if h.Expected > 0 && !h.History {
-		of = fmt.Sprintf(" of about %d", h.Expected)
-	}
 	const eraseLine = "\r\x1b[K" // ECMA-48, 8.3.41
-	m.io.notef(eraseLine+"%s %d%s, %s, %s/s", m.what, records, of, shortBytes(bytes),
-		shortBytes(int64(float64(bytes)/max(now.Sub(m.began).Seconds(), 0.001))))
+	m.io.notef(eraseLine+"%s", text(max(now.Sub(m.began).Seconds(), 0.001)))
 }
 
 // end ends the line.

@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
 	"github.com/gapless-io/gapless/cmd/gapless/install"
 	"github.com/gapless-io/gapless/cmd/gapless/relay"
+	"github.com/gapless-io/gapless/cmd/gapless/status"
 )
 
 // started is the annotation of a command whose command line is valid: every error
@@ -65,22 +66,21 @@ additional exit codes.`,
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newBackup(io), newRestore(io),
-		newDemo(io), newVersion(io))
-	root.AddCommand(faults.Program{
-		In: io.in, Out: io.out, Err: io.err,
-		Usage: func(err error) error { return &usageError{err} },
-		Connect: func(cmd *cobra.Command) func() (*rest.Config, error) {
-			var c connection
-			c.addTo(cmd)
-			return func() (*rest.Config, error) {
-				cfg, _, err := c.restConfig()
-				return cfg, err
-			}
-		},
-	}.Commands()...)
+		newMigrate(io), newDemo(io), newVersion(io))
+	connect := func(cmd *cobra.Command) func() (*rest.Config, error) {
+		var c connection
+		c.addTo(cmd)
+		return func() (*rest.Config, error) {
+			cfg, _, err := c.restConfig()
+			return cfg, err
+		}
+	}
+	usage := func(err error) error { return &usageError{err} }
+	root.AddCommand(faults.Program{In: io.in, Out: io.out, Err: io.err, Usage: usage, Connect: connect}.Commands()...)
+	root.AddCommand(status.Program{Usage: usage, Connect: connect}.Command())
 	root.AddCommand(relay.Program{
 		Out: io.out, Err: io.err,
-		Usage:  func(err error) error { return &usageError{err} },
+		Usage:  usage,
 		Logger: func(format, level string) (*slog.Logger, error) { return newLogger(io, format, level) },
 		Limits: limitFlags,
 		Memory: giveBackMemory,
@@ -91,8 +91,8 @@ additional exit codes.`,
 			}
 			return debug.address(), debug.stop, nil
 		},
-	}.Commands()...)
-	root.AddCommand(install.Program{Out: io.out, Err: io.err, Usage: func(err error) error { return &usageError{err} }}.Command())
+	}.Command())
+	root.AddCommand(install.Program{Out: io.out, Err: io.err, Usage: usage}.Command())
 	return root
 }
 

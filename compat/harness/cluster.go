@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Cluster is upstream's kube-apiserver over etcd, each in a process of its own: no controllers, no
@@ -127,6 +128,10 @@ func (c *Cluster) startStore() {
 	})
 }
 
+// starting is how long kube-apiserver may take until it is ready: some ten seconds of CPU, which a busy machine gives it
+// in minutes.
+const starting = 10 * time.Minute
+
 func (c *Cluster) startAPI() {
 	c.api = startDaemon(c.t, filepath.Join(CacheDir(c.t, "cluster"), "kube-apiserver"), append([]string{
 		"--etcd-servers=" + c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + c.port,
@@ -140,7 +145,7 @@ func (c *Cluster) startAPI() {
 		"--audit-policy-file=" + c.file("audit.json"), "--audit-log-path=" + c.file("audit.log"), "--audit-log-mode=blocking",
 	}, c.flags...)...)
 	web := c.Admin.Client(c.t)
-	Eventually(c.t, "kube-apiserver is ready", func() bool {
+	eventually(c.t, starting, "kube-apiserver is ready", func() bool {
 		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.URL+"/readyz", nil)
 		if err != nil {
 			return false

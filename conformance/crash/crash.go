@@ -135,7 +135,7 @@ func (r *run) run(ctx context.Context) error {
 	defer clients.Wait()
 	defer stop()
 	clients.Go(func() { r.load.Run(working) }) // ends with working
-	if err := r.load.Verify(ctx); err != nil {
+	if _, err := r.load.Verify(ctx); err != nil {
 		return err
 	}
 	r.load.Release()
@@ -228,7 +228,8 @@ func (r *run) check(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.load.Verify(ctx)
+	_, err := r.load.Verify(ctx)
+	return err
 }
 
 // history is the file of the newest history.

@@ -48,3 +48,26 @@ func TestLeasesThatAreGoneAreNoFailureOfTheServer(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestALastingWriteHasNoLease: and the next one of the object has one again.
+func TestALastingWriteHasNoLease(t *testing.T) {
+	member := startEtcd(t)
+	o := optionsFor(member.URL())
+	o.TTL = func(string) time.Duration { return time.Hour }
+	s := run(t, o)
+	client := connect(t, member.URL())
+	var last int64
+	for i, lasting := range []bool{false, true, false} {
+		done, err := s.Commit(within(t), store.Txn{
+			Key: "events/a", Value: fmt.Append(nil, i), ExpectedModRevision: last, Lasting: lasting,
+		})
+		if err != nil {
+			t.Fatalf("write %d: %v", i, err)
+		}
+		last = done.Revision
+		now, err := client.Get(within(t), "/registry/events/a")
+		if err != nil || len(now.Kvs) != 1 || (now.Kvs[0].Lease == 0) != lasting {
+			t.Errorf("after write %d, lasting (%t), etcd has %+v, %v", i, lasting, now, err)
+		}
+	}
+}

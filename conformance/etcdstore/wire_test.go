@@ -19,6 +19,7 @@ type wire struct {
 	target string
 	held   map[direction]chan struct{} // closed when it is let go; nil: nothing is held
 	full   map[direction]bool          // something has come that is held
+	passed map[direction]bool          // something has come at all
 	conns  map[net.Conn]bool
 }
 
@@ -37,7 +38,8 @@ func newWire(t *testing.T, memberURL string) *wire {
 		t.Fatalf("listen: %v", err)
 	}
 	w := &wire{
-		listener: listener, held: map[direction]chan struct{}{}, full: map[direction]bool{}, conns: map[net.Conn]bool{},
+		listener: listener, held: map[direction]chan struct{}{}, full: map[direction]bool{}, passed: map[direction]bool{},
+		conns: map[net.Conn]bool{},
 	}
 	w.lead(t, memberURL)
 	ctx := context.WithoutCancel(t.Context())
@@ -106,6 +108,7 @@ func (w *wire) copy(d direction, to, from net.Conn) {
 		n, err := from.Read(buffer)
 		w.mu.Lock()
 		held := w.held[d]
+		w.passed[d] = w.passed[d] || n > 0
 		w.full[d] = w.full[d] || held != nil && n > 0
 		w.mu.Unlock()
 		if held != nil {
@@ -136,6 +139,13 @@ func (w *wire) holding(d direction) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.full[d]
+}
+
+// answered reports whether etcd has answered over it.
+func (w *wire) answered() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.passed[answers]
 }
 
 // release lets everything go on.

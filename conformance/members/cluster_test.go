@@ -2,9 +2,7 @@ package members_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 	"github.com/gapless-io/gapless/internal/store/etcd/members"
 )
 
@@ -30,7 +29,7 @@ type cluster struct {
 
 // member is a process of etcd.
 type member struct {
-	identity
+	etcd.Identity
 
 	t   *testing.T
 	cmd *exec.Cmd // nil: it was killed
@@ -46,7 +45,7 @@ func startClusterWith(t *testing.T, n int, quota int64) *cluster {
 	c := &cluster{t: t}
 	var all []string
 	for i := range n {
-		m := &member{t: t, identity: identity{
+		m := &member{t: t, Identity: etcd.Identity{
 			Name: fmt.Sprintf("m%d", i), Dir: t.TempDir(), Quota: quota,
 			Client: "http://127.0.0.1:" + harness.FreePort(t), Peer: "http://127.0.0.1:" + harness.FreePort(t),
 		}}
@@ -68,17 +67,12 @@ func startClusterWith(t *testing.T, n int, quota int64) *cluster {
 
 func (m *member) start() {
 	m.t.Helper()
-	text, err := json.Marshal(m.identity)
-	if err != nil {
+	var err error
+	// Not to end with the test's context: kill waits for it.
+	if m.cmd, err = m.Command(context.WithoutCancel(m.t.Context())); err != nil {
 		m.t.Fatalf("describe a member of etcd: %v", err)
 	}
-	// Not to end with the test's context: kill waits for it.
-	m.cmd = exec.CommandContext(context.WithoutCancel(m.t.Context()), os.Args[0])
-	m.cmd.Env = append(os.Environ(), memberVar+"="+string(text))
 	m.cmd.Stdout, m.cmd.Stderr = &m.log, &m.log
-	if _, err := m.cmd.StdinPipe(); err != nil { // it ends with this process at the latest
-		m.t.Fatalf("make the input of a member of etcd: %v", err)
-	}
 	if err := m.cmd.Start(); err != nil {
 		m.t.Fatalf("start a member of etcd: %v", err)
 	}

@@ -212,10 +212,15 @@ func TestAReplicaThatLagsForTooLongHoldsCompactionNoLonger(t *testing.T) {
 
 func TestAFullDatabaseIsCompactedRegardlessOfReplicas(t *testing.T) {
 	t.Parallel()
-	const quota = 10 << 20
+	// 84 % are in use at the end. A value is 32 pages of the database: with larger ones it grew beyond its
+	// quota, since it finds no room for them between others, and etcd refused all writes.
+	const quota, size = 24 << 20, 128 << 10
 	c := startClusterWith(t, 1, quota)
 	client := c.client()
 	a := c.replicaWith(members.Options{Replica: members.Replica{ID: "a", Revision: 10}})
+	if m := awaitCauses(t, a).Members[0]; m.QuotaBytes == 0 && strings.HasPrefix(m.Version, "3.5.") {
+		t.Skip("etcd 3.5 does not say what its quota is: its default is assumed")
+	}
 	awaitListed(t, a, "a")
 	startWriter(t, c)
 	a.compactor(members.CompactorOptions{Interval: interval})
@@ -224,8 +229,8 @@ func TestAFullDatabaseIsCompactedRegardlessOfReplicas(t *testing.T) {
 	if c.compactedAt(client, 10) {
 		t.Fatal("etcd is compacted further than a is")
 	}
-	for i := range 17 {
-		key, value := "/registry/configmaps/default/large"+strconv.Itoa(i), strings.Repeat("x", 512<<10)
+	for i := range quota / size * 84 / 100 {
+		key, value := "/registry/configmaps/default/large"+strconv.Itoa(i), strings.Repeat("x", size-1<<10)
 		if _, err := client.Put(limited(t), key, value); err != nil {
 			t.Fatalf("fill the database: %v", err)
 		}

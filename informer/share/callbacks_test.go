@@ -104,7 +104,12 @@ func TestTheCallbackOfAnIndexThatPanicsGetsTheIndex(t *testing.T) {
 	must(t, lease.WaitSynced(t.Context()))
 	x, err := index()
 	must(t, err)
-	if len(indices) != 1 || <-indices != x {
-		t.Error("the callback got another index")
+	select { // the informer may be the one that reports it
+	case got := <-indices:
+		if got != x {
+			t.Error("the callback got another index")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the panic is not reported")
 	}
 }

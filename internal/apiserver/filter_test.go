@@ -86,6 +86,7 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 			return apiserver.Compacted{}, errors.New("was called")
 		}
 		cfg.Backup = func(context.Context, apiserver.Backup, io.Writer) error { return errors.New("was called") }
+		cfg.Status = func(context.Context) (any, error) { return nil, errors.New("was called") }
 	})
 	dir := t.TempDir()
 	other, err := auth.Open(dir, auth.Options{})
@@ -100,7 +101,8 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 	stranger := d.client(2)
 	for _, path := range []string{
 		"/", "/api", "/apis", "/api/v1", configMaps, configMaps + "/a", configMaps + "?watch=1", "/metrics", "/openapi/v3",
-		"/gapless/v1/compact", "/gapless/v1/backup", "/nope", "/version/x", "/livez/..", "/api/v1/nopes", "/livezz",
+		"/gapless/v1/compact", "/gapless/v1/backup", "/gapless/v1/status", "/nope", "/version/x", "/livez/..", "/api/v1/nopes",
+		"/livezz",
 	} {
 		for _, method := range []string{"GET", "POST", "DELETE"} {
 			for _, header := range []string{"", "Authorization: Bearer abc", "Authorization: Basic YTpi"} {

@@ -81,8 +81,8 @@ func (s *Server) checks(endpoint string) []Check {
 	checks := []Check{{Name: "ping", Check: func() error { return nil }}}
 	for _, c := range s.cfg.Checks {
 		switch {
-		case endpoint == "readyz":
-		case c.ReadyOnly:
+		case endpoint == "readyz", c.Boot && endpoint == "healthz":
+		case c.ReadyOnly, c.Boot:
 			continue
 		case c.Live != nil:
 			c.Check = c.Live

@@ -21,11 +21,15 @@ func TestHealthMatchesUpstream(t *testing.T) {
 		return nil
 	}
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Checks = []apiserver.Check{{Name: "etcd", Check: check}, {Name: "informer-sync", Check: check, ReadyOnly: true}}
+		cfg.Checks = []apiserver.Check{
+			{Name: "etcd", Check: check},
+			{Name: "informer-sync", Check: check, ReadyOnly: true},
+			{Name: "start", Check: check, Boot: true},
+		}
 	})
-	const whole = "[+]ping ok\n[+]etcd ok\n[+]informer-sync ok\n[+]shutdown ok\nreadyz check passed\n"
-	const failed = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: reason withheld\n[+]shutdown " +
-		"ok\nreadyz check failed\n"
+	const whole = "[+]ping ok\n[+]etcd ok\n[+]informer-sync ok\n[+]start ok\n[+]shutdown ok\nreadyz check passed\n"
+	const failed = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]informer-sync failed: reason withheld\n" +
+		"[-]start failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n"
 	const reason = "the disk is full; and slow"
 	stranger := d.client(1)
 	for _, c := range []struct {
@@ -41,13 +45,17 @@ func TestHealthMatchesUpstream(t *testing.T) {
 		{"/readyz?verbose", false, 200, whole},
 		{"/readyz?verbose=1", false, 200, whole},
 		{"/livez?verbose", false, 200, "[+]ping ok\n[+]etcd ok\nlivez check passed\n"},
-		{"/healthz?verbose", false, 200, "[+]ping ok\n[+]etcd ok\nhealthz check passed\n"},
+		{"/healthz?verbose", false, 200, "[+]ping ok\n[+]etcd ok\n[+]start ok\nhealthz check passed\n"},
+		{"/healthz", true, 500, "[+]ping ok\n[-]etcd failed: reason withheld\n[-]start failed: reason withheld\n" +
+			"healthz check failed\n"},
+		{"/healthz?exclude=etcd&exclude=start", true, 200, "ok"},
 		{"/readyz", true, 500, failed},
-		{"/readyz?exclude=etcd&exclude=informer-sync", true, 200, "ok"},
+		{"/readyz?exclude=etcd&exclude=informer-sync&exclude=start", true, 200, "ok"},
 		{"/livez?exclude=etcd&verbose", true, 200, "[+]ping ok\n[+]etcd excluded: ok\nlivez check passed\n"},
 		{"/livez/ping", true, 200, "ok"},
 		{"/livez/etcd", false, 200, "ok"},
 		{"/livez/etcd", true, 500, "[-]etcd failed: reason withheld\nlivez check failed\n"},
+		{"/livez/start", false, 404, "404 page not found\n"},
 		{"/livez/informer-sync", false, 404, "404 page not found\n"},
 		{"/livez/etcd/more", false, 404, "404 page not found\n"},
 	} {

@@ -27,6 +27,9 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 	if r.URL.Path == backupPath && s.cfg.Backup != nil {
 		return s.backup(w, r)
 	}
+	if r.URL.Path == statusPath && s.cfg.Status != nil {
+		return s.status(w, r)
+	}
 	if h := s.forTests(first, r.URL.Path); h != nil {
 		if rt.Caller.GetName() == user.Anonymous {
 			return wire.Unauthorized() // whatever the authorizer allows

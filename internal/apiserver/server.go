@@ -65,6 +65,9 @@ type Check struct {
 	Check func() error
 	// ReadyOnly leaves the check out of /livez and /healthz.
 	ReadyOnly bool
+	// Boot leaves the check out of /livez: it fails until the server has started (upstream's
+	// AddBootSequenceHealthChecks).
+	Boot bool
 	// Live, if not nil, is what /livez and /healthz check instead: it fails if a restart may help.
 	Live func() error
 }
@@ -94,6 +97,8 @@ type Config struct {
 	Compact func(ctx context.Context, c Compaction) (Compacted, error)
 	// Backup writes a backup, for an administrator; nil answers 404.
 	Backup func(ctx context.Context, b Backup, to io.Writer) error
+	// Status returns the state of the server, as what is encoded to JSON; nil answers 404.
+	Status func(ctx context.Context) (any, error)
 	// History tells clients that ask whether the data was replaced; nil: the server does
 	// not answer them.
 	History History

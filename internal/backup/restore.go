@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -92,30 +93,69 @@ func Restore(ctx context.Context, from io.Reader, o RestoreOptions) (_ Restored,
 		return Restored{}, err
 	}
 	end := build.End{From: r.Header().Revision, To: o.end(r.Header()), Time: r.Header().Made}
-	made, err := durable.Missing(o.Dir)
+	var done Restored
+	err = o.make(func(files disk.FS) (err error) {
+		done, err = o.fill(ctx, r, files, at, end)
+		return err
+	})
 	if err != nil {
 		return Restored{}, err
 	}
-	var done Restored
+	return done, nil
+}
+
+// Fill makes a data directory, as Restore does, of records that are in no file: those that another store has at
+// the revision of a header. Several of them may have one revision; then some get others. check, before the
+// directory can be served, gets what was made. Errors: ErrNotEmpty, *store.LockedError, those of the records.
+func Fill(
+	ctx context.Context, h Header, records iter.Seq2[store.Record, error], o RestoreOptions, check func(disk.FS) error,
+) (Restored, error) {
+	if err := checkEmpty(o.Dir); err != nil {
+		return Restored{}, err
+	}
+	done := Restored{Header: h, At: h.Revision, Revision: o.end(h)}
+	err := o.make(func(files disk.FS) error {
+		log := build.New(files, o.RunBytes)
+		for r, err := range records {
+			if err == nil {
+				err = log.Put(r)
+			}
+			if err != nil {
+				return err
+			}
+			done.Objects++
+		}
+		if err := log.Finish(ctx, build.End{From: h.Revision, To: done.Revision, Time: h.Made, Shared: true}); err != nil {
+			return err
+		}
+		return check(files)
+	})
+	return done, err
+}
+
+// make makes the directory, and calls fill with that of the log. After an error there is none.
+func (o RestoreOptions) make(fill func(disk.FS) error) error {
+	made, err := durable.Missing(o.Dir)
+	if err != nil {
+		return err
+	}
 	shop, err := o.enter()
 	if err == nil {
-		done, err = o.fill(ctx, r, shop.files, at, end)
+		if err = empty(shop.files); err == nil {
+			err = fill(shop.files)
+		}
 		err = shop.leave(filepath.Join(o.Dir, logName), err)
 	}
 	if err != nil {
 		for _, dir := range made {
 			_ = os.Remove(dir) // somebody else has put something into it
 		}
-		return Restored{}, err
 	}
-	return done, nil
+	return err
 }
 
 // fill writes the log.
 func (o RestoreOptions) fill(ctx context.Context, r *Reader, files disk.FS, at Moment, end build.End) (Restored, error) {
-	if err := empty(files); err != nil {
-		return Restored{}, err
-	}
 	log := build.New(files, o.RunBytes)
 	chosen := choice{at: at, open: math.MaxInt64}
 	err := each(ctx, r, o.Progress, func(record Record) error {
@@ -148,9 +188,6 @@ func empty(files disk.FS) error {
 		return err
 	}
 	for _, name := range names {
-		if name == disk.LockName {
-			continue
-		}
 		if err := files.Remove(name); err != nil {
 			return fmt.Errorf("remove what an earlier restore left: %w", err)
 		}
@@ -212,7 +249,7 @@ func result(r *Reader) Restored {
 	return done
 }
 
-// checkEmpty returns ErrNotEmpty for a directory that has more than what a restore left that was killed.
+// checkEmpty returns ErrNotEmpty for a directory that has more than what a restore left that was killed, or works in it.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,7 +259,7 @@ func checkEmpty(dir string) error {
 		return fmt.Errorf("restore: %w", err)
 	}
 	for _, e := range entries {
-		if e.Name() != build.Unfinished && e.Name() != lostAndFound {
+		if e.Name() != build.Unfinished && e.Name() != disk.LockName && e.Name() != lostAndFound {
 			return fmt.Errorf("%s contains %s: %w", dir, e.Name(), ErrNotEmpty)
 		}
 	}

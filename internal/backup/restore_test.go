@@ -260,12 +260,12 @@ func TestARestoreReplacesOneThatWasKilled(t *testing.T) {
 	if err := os.Mkdir(unfinished, 0o700); err != nil {
 		t.Fatalf("make a directory: %v", err)
 	}
-	for _, name := range []string{"base-00000002.log", disk.LockName} {
-		if err := os.WriteFile(filepath.Join(unfinished, name), []byte("half"), 0o600); err != nil {
+	for _, name := range []string{filepath.Join(unfinished, "base-00000002.log"), filepath.Join(dir, disk.LockName)} {
+		if err := os.WriteFile(name, []byte("half"), 0o600); err != nil {
 			t.Fatalf("write a file: %v", err)
 		}
 	}
-	running, err := disk.NewOS(unfinished)
+	running, err := disk.NewOS(dir)
 	if err != nil {
 		t.Fatalf("open the directory: %v", err)
 	}

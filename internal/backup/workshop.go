@@ -5,59 +5,72 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/gapless-io/gapless/internal/durable"
 	"github.com/gapless-io/gapless/internal/store/revlog/build"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 )
 
-// workshop is the directory in which one restore at a time makes a log.
+// workshop is the directory in which a restore makes a log, below the data directory, which it has locked. The lock is
+// not in the workshop: Windows neither moves nor removes a directory with an open file, so that it would have to be
+// released before the log has its name.
 type workshop struct {
 	path  string
 	files disk.FS
+	data  disk.FS // the data directory
 	lock  disk.Held
 }
 
-// enter opens and locks the directory. Errors: *store.LockedError during another restore.
+// enter locks the data directory and opens the workshop. Errors: *store.LockedError during another restore,
+// ErrNotEmpty after it.
 func (o RestoreOptions) enter() (w workshop, err error) {
 	w.path = filepath.Join(o.Dir, build.Unfinished)
-	open := o.FS
-	if open == nil {
-		open = disk.NewOS
-	}
-	if w.files, err = open(w.path); err != nil {
+	if w.data, err = disk.NewOS(o.Dir); err != nil {
 		return w, err
 	}
-	if w.lock, err = w.files.Dir().Lock(); err != nil {
-		_ = os.Remove(w.path) // another restore works in it, or has made something there
-		return w, errors.Join(err, w.files.Dir().Close())
+	if w.lock, err = w.data.Dir().Lock(); err != nil {
+		return w, errors.Join(err, w.data.Dir().Close())
 	}
-	if moved := w.lock.Check(); moved != nil {
-		// It was opened before the other restore gave it the name of a log, or removed it.
-		return w, errors.Join(fmt.Errorf("another restore into %s has ended meanwhile; if it failed, run this one again", o.Dir),
-			w.close())
+	if err = w.check(o.Dir); err == nil {
+		open := o.FS
+		if open == nil {
+			open = disk.NewOS
+		}
+		w.files, err = open(w.path)
+	}
+	if err != nil {
+		return w, errors.Join(err, w.release())
 	}
 	return w, nil
 }
 
-// leave gives the directory its name, or removes it after an error, which it returns.
-func (w workshop) leave(to string, err error) error {
-	if runtime.GOOS == "windows" { // which neither moves nor removes a directory with an open file
-		return w.settle(to, errors.Join(err, w.close()))
+// check looks at what another restore may have done before the lock was taken.
+func (w workshop) check(dir string) error {
+	if moved := w.lock.Check(); moved != nil { // it has failed, and removed the directory
+		return fmt.Errorf("another restore into %s has ended meanwhile: run this one again", dir)
 	}
-	// Under the lock: another restore would empty the directory before it is moved.
-	return errors.Join(w.settle(to, err), w.close())
+	return checkEmpty(dir)
 }
 
-func (w workshop) settle(to string, err error) error {
+// leave gives the log its name, or removes the workshop after an error, which it returns.
+func (w workshop) leave(to string, err error) error {
+	err = errors.Join(err, w.files.Dir().Close())
 	if err == nil {
 		err = durable.Rename(w.path, to)
 	}
 	if err != nil {
 		err = errors.Join(err, os.RemoveAll(w.path))
 	}
-	return err
+	return errors.Join(err, w.release())
 }
 
-func (w workshop) close() error { return errors.Join(w.lock.Close(), w.files.Dir().Close()) }
+// release ends the lock, and removes its file: while it is locked, so that it is not that of another restore, or
+// on Windows, which cannot remove an open file, afterwards, when it cannot remove that of another one.
+func (w workshop) release() error {
+	open := w.data.Remove(disk.LockName)
+	err := w.lock.Close()
+	if open != nil {
+		_ = w.data.Remove(disk.LockName) // a file that stays behind locks nobody out
+	}
+	return errors.Join(err, w.data.Dir().Close())
+}

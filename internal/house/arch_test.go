@@ -58,6 +58,11 @@ var policy = map[string][]string{
 	"internal/seed":      {"kube", "internal/wire", "internal/kinds"},
 	"internal/backup":    {"internal/store", "internal/store/revlog", "internal/durable"},
 	"internal/baseline":  {"internal/store"},
+	"internal/migrate": {
+		"internal/store", "internal/store/revlog", "internal/store/encrypted", "internal/store/etcd",
+		"internal/store/etcd/members",
+		"internal/backup", "internal/kinds",
+	},
 	"internal/serve": {
 		"internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers",
 		"internal/controllers/expiry", "internal/apiserver",
@@ -164,6 +169,7 @@ var inTests = map[string][]string{
 	"internal/admission/webhook": {"internal/auth", "internal/registry", "internal/store/revlog"},
 	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
 	"internal/baseline":          {"internal/store/revlog"},
+	"internal/serve":             {"internal/kinds"},
 	"internal/seed":              {"internal/registry", "internal/store/revlog"},
 	"internal/controllers":       {"internal/registry", "internal/store/revlog"},
 	"internal/apiserver":         {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},

@@ -130,7 +130,7 @@ func (r *Registry) prepareDelete(
 	case strategy.DeleteLater, strategy.DeleteMarked:
 		// Encode.
 		value, err := encodeAsStored(resource, u)
-		return decision{value: value}, deleted, err
+		return decision{value: value, marks: true}, deleted, err
 	case strategy.DeleteUnchanged:
 	}
 	return decision{}, deleted, nil

@@ -2,7 +2,9 @@ package registry_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -44,6 +47,57 @@ func replicas(t *testing.T) (leader, other *server, began <-chan struct{}) {
 		Lead: func(ctx context.Context, _ func(context.Context) error) error { <-ctx.Done(); return nil },
 	})
 	return leader, other, slow.began
+}
+
+// cutOff is a store whose present state cannot be read while it is away.
+type cutOff struct {
+	store.Store
+
+	away *atomic.Bool
+}
+
+func (c cutOff) Progress(ctx context.Context) (int64, error) {
+	if c.away.Load() {
+		return 0, &store.UnavailableError{Reading: true, Cause: errAway}
+	}
+	return c.Store.Progress(ctx)
+}
+
+// TestAWriteIsNotRefusedByAStateThatMayBePast: a replica that is cut off does not know what others have written, so
+// that it can say neither that there is no such object, nor that it has changed.
+func TestAWriteIsNotRefusedByAStateThatMayBePast(t *testing.T) {
+	var away atomic.Bool
+	s, _ := serveOn(t, openLog(t), func(st store.Store) store.Store { return cutOff{st, &away} })
+	s.create(s.at("configmaps", "default"), configMap("a"))
+	at, none := s.at("configmaps", "default", "a"), s.at("configmaps", "default", "none")
+	newer := []byte(`{"metadata":{"name":"a","resourceVersion":"1000000"},"data":{"a":"2"}}`)
+	for name, write := range map[string]func() error{
+		"update of a newer version": func() error {
+			_, err := s.Update(t.Context(), at, newer, metav1.UpdateOptions{})
+			return err
+		},
+		"update of what is not there": func() error {
+			_, err := s.Update(t.Context(), none, []byte(configMap("none")), metav1.UpdateOptions{})
+			return err
+		},
+		"patch of what is not there": func() error {
+			_, err := s.Patch(t.Context(), none, mergePatch(`{"data":{"a":"2"}}`), metav1.PatchOptions{})
+			return err
+		},
+		"deletion of what is not there": func() error {
+			_, err := s.Delete(t.Context(), none, metav1.DeleteOptions{})
+			return err
+		},
+	} {
+		away.Store(true)
+		if got := wire.StatusOf(write()); got.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s at a replica that is cut off: %d %s, want 503", name, got.Code, got.Message)
+		}
+		away.Store(false)
+		if got := wire.StatusOf(write()); got.Code != http.StatusNotFound && got.Code != http.StatusConflict {
+			t.Errorf("%s: %d %s, want the refusal", name, got.Code, got.Message)
+		}
+	}
 }
 
 // TestNothingOutlivesItsNamespaceOnReplicas, nor its definition: a replica that had let a creation in

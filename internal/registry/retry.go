@@ -58,9 +58,10 @@ func (r *Registry) retry(ctx context.Context, w write, d decide) (outcome, error
 			if latest {
 				return outcome{}, err
 			}
-			if state, latest = newer(ctx, w.cached, current, key); !latest {
+			if state, err = newer(ctx, w.cached, seen{key, current, err}); err != nil {
 				return outcome{}, err
 			}
+			latest = true
 			continue
 		}
 		done, err := r.commit(ctx, w, current, decided)
@@ -83,17 +84,24 @@ func (r *Registry) retry(ctx context.Context, w write, d decide) (outcome, error
 	}
 }
 
-// newer returns the most recent state, and whether it holds another object than seen
-// for a key. When the state cannot be had it does not.
-func newer(
-	ctx context.Context, cached *caches.Resource, seen *wire.Object, key wire.Key,
-) (s *watchcache.Snapshot, is bool) {
+// seen is the object of a key, and why it cannot be changed.
+type seen struct {
+	key     wire.Key
+	object  *wire.Object
+	refused error
+}
+
+// newer returns the most recent state. Its error is the refusal if that state has the same object, and why the
+// state cannot be had otherwise: what the cache has may be long past then.
+func newer(ctx context.Context, cached *caches.Resource, was seen) (*watchcache.Snapshot, error) {
 	s, err := cached.Fresh(ctx)
 	if err != nil {
-		return nil, false
+		return nil, err
 	}
-	o, _ := s.Get(key)
-	return s, o != seen
+	if o, _ := s.Get(was.key); o == was.object {
+		return nil, was.refused
+	}
+	return s, nil
 }
 
 // afterConflict returns a state that has what the write conflicted with.

@@ -103,6 +103,9 @@ func TestUpdateWithAConvertedObjectChangesNothing(t *testing.T) {
 			`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3,"metrics":`+metrics+`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":7}}}}`)
 	for resource, name := range map[string]string{"events": "new", newEvents: "new", oldScaler: "h"} {
 		before := s.get(s.at(resource, "default", name))
+		if resource == "events" { // its managers of the other group are dropped first
+			before = s.update(s.at(resource, "default", name), string(before.JSON()))
+		}
 		after := s.update(s.at(resource, "default", name), string(before.JSON()))
 		if after.ResourceVersion() != before.ResourceVersion() || !bytes.Equal(after.JSON(), before.JSON()) {
 			t.Errorf("%s was\n%s and became\n%s", resource, before.JSON(), after.JSON())

@@ -96,6 +96,9 @@ func mutated(ctx context.Context, u *unstructured.Unstructured) error {
 type decision struct {
 	value  []byte // the new stored form; nil when nothing is written
 	remove bool   // the object is removed
+	// marks says that the object is marked as being deleted: then it stays until it is removed, also where
+	// others of its kind expire (apiserver registry/generic/registry store.go updateForGracefulDeletionAndFinalizers).
+	marks bool
 	// after is the form that the answer shows when the object is removed; nil: the object
 	// that was found.
 	after []byte
@@ -129,7 +132,9 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 		d.value = current.Value()
 	}
 	found := int64(current.ResourceVersion())
-	txn := store.Txn{Key: w.cached.Key(current.Key()), Value: d.value, Delete: d.remove, ExpectedModRevision: found}
+	txn := store.Txn{
+		Key: w.cached.Key(current.Key()), Value: d.value, Delete: d.remove, ExpectedModRevision: found, Lasting: d.marks,
+	}
 	last := current
 	if d.remove && d.after != nil {
 		var err error

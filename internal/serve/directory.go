@@ -40,8 +40,8 @@ func CheckServerDir(dir string, inEtcd bool) error {
 	case slices.Contains(names, MirrorDir):
 		return fmt.Errorf("%s is the data directory of a relay; use another one", dir)
 	case slices.Contains(names, build.Unfinished):
-		return fmt.Errorf("%s has only a part of a backup, whose restore did not finish: run gapless restore again, "+
-			"or remove %s", dir, filepath.Join(dir, build.Unfinished))
+		return fmt.Errorf("%s has only a part of its objects, because a restore or a migration did not finish: "+
+			"run gapless restore again, or gapless migrate, or remove %s", dir, filepath.Join(dir, build.Unfinished))
 	case inEtcd && slices.Contains(names, "log"):
 		return fmt.Errorf("%s has the objects of a server without etcd, which --etcd-servers would not serve; use another "+
 			"directory", dir)

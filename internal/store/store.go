@@ -103,6 +103,9 @@ type Txn struct {
 	Value               []byte // ignored by Delete; not retained by the store after Commit returns
 	Delete              bool
 	ExpectedModRevision int64
+	// Lasting says that the object does not expire after this write, in a store that lets others of its resource
+	// expire.
+	Lasting bool
 }
 
 // Committed is the revision at which a Txn was applied.

@@ -159,10 +159,10 @@ func TestTheDebugAddressIsServed(t *testing.T) {
 			return "", func() {}, served
 		},
 	}
-	commands := p.Commands()
-	commands[0].SetArgs([]string{"--kubeconfig", kubeconfig, "--memory", "--debug-listen", "127.0.0.1:0"})
-	commands[0].SilenceErrors, commands[0].SilenceUsage = true, true
-	if err := commands[0].ExecuteContext(t.Context()); !errors.Is(err, served) || asked != "127.0.0.1:0" {
+	command := p.Command()
+	command.SetArgs([]string{"--kubeconfig", kubeconfig, "--memory", "--debug-listen", "127.0.0.1:0"})
+	command.SilenceErrors, command.SilenceUsage = true, true
+	if err := command.ExecuteContext(t.Context()); !errors.Is(err, served) || asked != "127.0.0.1:0" {
 		t.Errorf("it is asked for %q: %v", asked, err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package relay is the commands of the relay: gapless relay, and gapless status.
+// Package relay is the commands of the relay: gapless relay, and those below it.
 //
 // A [Program] is what the commands need of the program around them.
 package relay
@@ -63,8 +63,8 @@ type flags struct {
 	config              gapless.RelayConfig
 }
 
-// Commands returns the commands.
-func (p Program) Commands() []*cobra.Command {
+// Command returns the command with those below it.
+func (p Program) Command() *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "relay --kubeconfig FILE",
@@ -100,7 +100,7 @@ Lists of the most recent state, which is what kubectl get asks for, are refused 
 	}
 	p.addFlags(cmd.Flags(), &f)
 	cmd.AddCommand(p.manifests(), p.clientConfig())
-	return []*cobra.Command{cmd, p.status()}
+	return cmd
 }
 
 func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {

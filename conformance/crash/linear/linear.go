@@ -126,8 +126,11 @@ func step(o object, op Op) (bool, object) {
 		}
 		return op.Result == OK && o.matches(op) && op.RV > max(o.rv, op.If), written
 	case Replace, Delete:
-		if op.Result == NotFound {
+		switch op.Result { //nolint:exhaustive // the others are below
+		case NotFound:
 			return !o.exists, o
+		case Conflict: // the server gave up: another write was faster each time
+			return true, o
 		}
 		if op.Kind == Delete {
 			return op.Result == OK && o.exists, ended

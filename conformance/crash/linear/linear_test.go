@@ -66,6 +66,9 @@ func TestModelDetectsFalsifiedHistories(t *testing.T) {
 			ops[4] = linear.Op{Client: 0, Kind: linear.Get, Value: 3, RV: 12, Result: linear.OK, Call: 16, Return: 17}
 			ops[5].Return = 18
 		}, porcupine.Ok},
+		{"a write without a precondition gives up", func(ops []linear.Op) {
+			ops[6].Result, ops[6].Return = linear.Conflict, 14
+		}, porcupine.Ok},
 		{"a killed write is never seen", func(ops []linear.Op) {
 			ops[7].Value, ops[7].RV = 3, 12
 			ops[8].If, ops[8].IfValue = 12, 3

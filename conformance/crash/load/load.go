@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,36 @@ type Config struct {
 	Readers int
 	// Pause is the mean time between two writes of a writer.
 	Pause time.Duration
+	// Calm is the least mean time between two reads of a reader, and between two operations of a client of the
+	// Register; 0: tens of milliseconds.
+	Calm time.Duration
 	// Compact is the mean time between two compactions; 0 is never.
 	Compact time.Duration
+	// Watchers is how many there are; 0: sixteen.
+	Watchers int
+	// Several says that Server is one of several ones over one storage; nil: it is alone.
+	Several *Several
+}
+
+// Several are servers over one storage, behind a balancer. One of them may not have reached yet what another
+// one has answered.
+type Several struct {
+	// Pick returns the URL of a server for the next request, or the next watch.
+	Pick func() string
+	// All are the URLs of all of them.
+	All []string
+	// Acknowledged, if not nil, is called after each write that was.
+	Acknowledged func()
+	// WentOn, if not nil, is called with each first event or bookmark of a watch that ended before without
+	// one that says why.
+	WentOn func(Interruption)
+}
+
+// Interruption is the time between two streams of one watcher.
+type Interruption struct {
+	From, To string    // URLs of servers
+	Ended    time.Time // when the first stream ended
+	Took     time.Duration
 }
 
 // Load is the clients of one server.
@@ -39,6 +68,7 @@ type Load struct {
 	cfg     Config
 	record  *record.Record
 	clients []*program.Client // one of each protocol
+	each    []*program.Client // one of each server
 	keys    []record.Key
 	scopes  []record.Scope // of every namespace of every resource
 	watches []*record.Watch
@@ -50,11 +80,18 @@ type Load struct {
 func New(ctx context.Context, cfg Config) (*Load, error) {
 	l := &Load{cfg: cfg, record: cfg.Record}
 	for _, p := range []program.Protocol{program.HTTP1, program.HTTP2} {
-		c, err := cfg.Server.Client(p)
+		at := cfg.Server.URL
+		if cfg.Several != nil {
+			at = cfg.Several.Pick
+		}
+		c, err := cfg.Server.ClientAt(p, at)
 		if err != nil {
 			return nil, err
 		}
 		l.clients = append(l.clients, c)
+	}
+	if err := l.eachServer(); err != nil {
+		return nil, err
 	}
 	l.Register = newRegister(l)
 	for _, s := range []struct {
@@ -76,15 +113,31 @@ func New(ctx context.Context, cfg Config) (*Load, error) {
 			l.keys = append(l.keys, record.Key{Resource: s.resource, Namespace: s.namespace, Name: fmt.Sprintf("o%02d", n)})
 		}
 	}
-	for i, s := range watched() {
+	for i, s := range watched(cfg.Watchers) {
 		l.watches = append(l.watches, l.record.Watch(fmt.Sprintf("watcher %d of %s", i, s), s))
 	}
 	return l, l.prepare(ctx)
 }
 
-// watched is what the sixteen watchers watch: whole resources, which see all of the
+// eachServer makes a client of each server.
+func (l *Load) eachServer() error {
+	if l.cfg.Several == nil {
+		l.each = l.clients[1:]
+		return nil
+	}
+	for _, url := range l.cfg.Several.All {
+		c, err := l.cfg.Server.ClientAt(program.HTTP2, func() string { return url })
+		if err != nil {
+			return err
+		}
+		l.each = append(l.each, c)
+	}
+	return nil
+}
+
+// watched is what n watchers, sixteen at least, watch: whole resources, which see all of the
 // others' changes too, and namespaces.
-func watched() []record.Scope {
+func watched(n int) []record.Scope {
 	var all []record.Scope
 	for _, of := range []struct {
 		resource   string
@@ -102,24 +155,41 @@ func watched() []record.Scope {
 			all = append(all, record.Scope{Resource: of.resource, Namespace: namespace})
 		}
 	}
+	for resources := []string{configMaps, secrets, widgets}; len(all) < n; {
+		all = append(all, record.Scope{Resource: resources[len(all)%len(resources)]})
+	}
 	return all
 }
 
 func (l *Load) prepare(ctx context.Context) error {
 	for _, name := range []string{"a", "b", "c", "d", linearSpace} {
-		a := l.clients[0].Do(ctx, http.MethodPost, "/api/v1/namespaces",
-			encode(map[string]any{"metadata": map[string]string{"name": name}}))
-		if a.Code != http.StatusCreated {
-			return fmt.Errorf("create namespace %s: %s", name, a)
+		err := l.create(ctx, "/api/v1/namespaces", encode(map[string]any{"metadata": map[string]string{"name": name}}))
+		if err != nil {
+			return fmt.Errorf("create namespace %s: %w", name, err)
 		}
 	}
-	a := l.clients[0].Do(ctx, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(definition))
-	if a.Code != http.StatusCreated {
-		return fmt.Errorf("create the definition: %s", a)
+	err := l.create(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", []byte(definition))
+	if err != nil {
+		return fmt.Errorf("create the definition: %w", err)
 	}
-	return poll(ctx, "the custom resource is served", func() bool {
-		return l.clients[0].Do(ctx, http.MethodGet, pathOf(record.Scope{Resource: widgets}), nil).Code == http.StatusOK
+	return l.poll(ctx, "the custom resource is served", func() bool {
+		return !slices.ContainsFunc(l.each, func(c *program.Client) bool {
+			return c.Do(ctx, http.MethodGet, pathOf(record.Scope{Resource: widgets}), nil).Code != http.StatusOK
+		})
 	})
+}
+
+// create creates an object that all need. A storage of several members may not answer for a moment.
+func (l *Load) create(ctx context.Context, path string, body []byte) error {
+	var a program.Answer
+	err := l.poll(ctx, "an object is created", func() bool {
+		a = l.clients[0].Do(ctx, http.MethodPost, path, body)
+		return a.Code == http.StatusCreated || a.Status().Reason == "AlreadyExists"
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, a)
+	}
+	return nil
 }
 
 // Run works until ctx ends. It begins with the gate closed: see Release.
@@ -145,7 +215,7 @@ func (l *Load) Run(ctx context.Context) {
 
 // Close closes idle connections, after Run.
 func (l *Load) Close() {
-	for _, c := range l.clients {
+	for _, c := range slices.Concat(l.clients, l.each) {
 		c.Close()
 	}
 }
@@ -162,48 +232,100 @@ func (l *Load) Hold(ctx context.Context) error { return l.gate.close(ctx) }
 // Release lets writers continue.
 func (l *Load) Release() { l.gate.open() }
 
-// Verify checks everything that was recorded against the server, which serves,
-// while the load is held. It fails when nothing can be checked any more.
-func (l *Load) Verify(ctx context.Context) error {
-	c := l.clients[1]
-	if a := c.Do(ctx, http.MethodGet, "/readyz", nil); a.Code != http.StatusOK {
-		l.record.Violation("/readyz after a restart: %s", a)
+// Verify checks everything that was recorded against the server, or all of them, which serve,
+// while the load is held. It fails when nothing can be checked any more. It returns the state that all servers
+// have shown.
+func (l *Load) Verify(ctx context.Context) ([]record.List, error) {
+	for _, c := range l.each {
+		if a := c.Do(ctx, http.MethodGet, "/readyz", nil); a.Code != http.StatusOK && l.cfg.Several == nil {
+			l.record.Violation("/readyz after a restart: %s", a)
+		}
 	}
 	last := map[record.Scope]int64{}
 	for _, s := range l.scopes {
-		rv, err := l.fence(ctx, c, record.Key{Resource: s.Resource, Namespace: s.Namespace, Name: "fence"})
+		rv, err := l.fence(ctx, l.clients[1], record.Key{Resource: s.Resource, Namespace: s.Namespace, Name: "fence"})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		all := record.Scope{Resource: s.Resource}
 		last[s], last[all] = rv, max(last[all], rv)
 	}
 	for _, w := range l.watches {
-		err := poll(ctx, "a watcher comes to the last write", func() bool { return w.Last() >= last[w.Scope] })
+		err := l.poll(ctx, "a watcher comes to the last write", func() bool { return w.Last() >= last[w.Scope] })
 		if err != nil {
 			l.record.Violation("%s is at %d, the last write of its scope at %d: %v", w.Name, w.Last(), last[w.Scope], err)
-			return err
+			return nil, err
 		}
 	}
 	var states []record.List
 	for _, resource := range []string{configMaps, secrets, widgets} {
-		s := record.Scope{Resource: resource}
-		a := c.Do(ctx, http.MethodGet, pathOf(s), nil)
-		var list wire
-		if err := json.Unmarshal(a.Body, &list); err != nil || a.Code != http.StatusOK {
-			return fmt.Errorf("list %s: %s", s, a)
+		state, err := l.present(ctx, record.Scope{Resource: resource})
+		if err != nil {
+			return nil, err
 		}
-		states = append(states, record.List{Scope: s, RV: list.rv(), Items: list.versions(resource)})
+		states = append(states, state)
 	}
 	l.record.Check(states, l.watches)
-	return nil
+	return states, nil
+}
+
+// agreeTries is how often all servers are asked until they agree: a write without an answer may take effect
+// meanwhile.
+const agreeTries = 5
+
+// present returns the present state of a resource, which all servers show.
+func (l *Load) present(ctx context.Context, s record.Scope) (record.List, error) {
+	for try := 1; ; try++ {
+		var lists []record.List
+		for _, c := range l.each {
+			list, err := l.state(ctx, c, s)
+			if err != nil {
+				return list, err
+			}
+			lists = append(lists, list)
+		}
+		differs := slices.IndexFunc(lists, func(list record.List) bool { return !slices.Equal(list.Items, lists[0].Items) })
+		if differs < 0 {
+			return lists[0], nil
+		}
+		if try == agreeTries {
+			l.record.Violation("the LIST of %s at %s has %d objects at %d, at %s it has %d at %d, or others", s,
+				l.cfg.Several.All[0], len(lists[0].Items), lists[0].RV,
+				l.cfg.Several.All[differs], len(lists[differs].Items), lists[differs].RV)
+			return lists[0], nil
+		}
+		wait(ctx, agreePause)
+	}
+}
+
+const agreePause = 200 * time.Millisecond
+
+// state reads what a server shows of a resource.
+func (l *Load) state(ctx context.Context, c *program.Client, s record.Scope) (record.List, error) {
+	var a program.Answer
+	var least int64
+	if err := l.poll(ctx, "a list is answered", func() bool {
+		least = l.record.Highest()
+		a = c.Do(ctx, http.MethodGet, pathOf(s), nil)
+		return a.Code == http.StatusOK || l.cfg.Several == nil
+	}); err != nil {
+		return record.List{}, fmt.Errorf("list %s: %w: %s", s, err, a)
+	}
+	var list wire
+	if err := json.Unmarshal(a.Body, &list); err != nil || a.Code != http.StatusOK {
+		return record.List{}, fmt.Errorf("list %s: %s", s, a)
+	}
+	if list.rv() < least {
+		l.record.Violation("the LIST of %s at %s is at %d, and %d had been given", s, a.At, list.rv(), least)
+	}
+	return record.List{Scope: s, RV: list.rv(), Items: list.versions(s.Resource), Least: least}, nil
 }
 
 // fence writes an object until that is acknowledged: all changes of its scope
 // come before it.
 func (l *Load) fence(ctx context.Context, c *program.Client, k record.Key) (int64, error) {
 	var made *record.Attempt
-	err := poll(ctx, "a write is acknowledged after a restart", func() bool {
+	err := l.poll(ctx, "a write is acknowledged after a restart", func() bool {
 		kind := record.Patch
 		if _, exists := l.record.Latest(k); !exists {
 			kind = record.Create
@@ -238,6 +360,9 @@ func (l *Load) attempt(ctx context.Context, c *program.Client, want record.Attem
 			l.record.Violation("%s %s: the answer is no object: %s", a.Kind, a.Key, answer)
 		}
 		l.record.Written(a, w.version(a.Key.Resource), floor)
+		if several := l.cfg.Several; several != nil && several.Acknowledged != nil {
+			several.Acknowledged()
+		}
 	case refused(answer):
 		l.record.Refuse(a)
 	case answer.Unsent:
@@ -292,11 +417,19 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pollLimit is how long the server may take for what it has to come to.
-const pollLimit = 30 * time.Second
+// pollLimit is how long the server may take for what it has to come to, and pollSeveral is how long several ones may
+// take, over a storage that has to elect a leader.
+const (
+	pollLimit   = 30 * time.Second
+	pollSeveral = 90 * time.Second
+)
 
-func poll(ctx context.Context, what string, ok func() bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, pollLimit, errors.New("waited in vain until "+what))
+func (l *Load) poll(ctx context.Context, what string, ok func() bool) error {
+	limit := pollLimit
+	if l.cfg.Several != nil {
+		limit = pollSeveral
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("waited in vain until "+what))
 	defer cancel()
 	for !ok() {
 		if !wait(ctx, 2*time.Millisecond) {

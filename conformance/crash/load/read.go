@@ -20,7 +20,7 @@ const readPause = 60 * time.Millisecond
 // read is one reader: it reads single objects and lists, in each way that a
 // resourceVersion allows.
 func (l *Load) read(ctx context.Context, random *rand.Rand, c *program.Client) {
-	for wait(ctx, between(random, readPause)) {
+	for wait(ctx, between(random, max(readPause, l.cfg.Calm))) {
 		s := l.scopes[random.IntN(len(l.scopes))]
 		if random.IntN(2) == 0 {
 			s.Namespace = ""
@@ -103,6 +103,7 @@ func (l *Load) readList(ctx context.Context, r reading, c *program.Client) {
 	for page := 0; ; page++ {
 		a := c.Do(ctx, http.MethodGet, pathOf(r.scope)+"?"+query.Encode(), nil)
 		if a.Code == http.StatusGone && (r.most != 0 || page > 0) {
+			l.record.Expired(a.At, max(r.most, list.RV))
 			return
 		}
 		var w wire

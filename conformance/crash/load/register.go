@@ -61,7 +61,7 @@ func (r *Register) run(ctx context.Context, i int, random *rand.Rand, c *program
 			op = r.write(ctx, k, random, c)
 		}
 		op.Client = name
-		pause := between(random, registerPause)
+		pause := between(random, max(registerPause, r.l.cfg.Calm))
 		r.mu.Lock()
 		if op.Result != "" {
 			r.ops = append(r.ops, op)

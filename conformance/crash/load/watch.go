@@ -18,7 +18,8 @@ const away = time.Second
 
 // watch is one watcher: it lists once, and resumes from the last resourceVersion
 // it saw for as long as the server lets it.
-func (l *Load) watch(ctx context.Context, w *record.Watch, random *rand.Rand, c *program.Client) {
+func (l *Load) watch(ctx context.Context, of *record.Watch, random *rand.Rand, c *program.Client) {
+	w := &watcher{Watch: of}
 	for ctx.Err() == nil {
 		before := w.Last()
 		if before != 0 && random.IntN(40) == 0 && !wait(ctx, time.Duration(random.Int64N(int64(away)))) {
@@ -38,7 +39,15 @@ func (l *Load) watch(ctx context.Context, w *record.Watch, random *rand.Rand, c 
 	}
 }
 
-func (l *Load) list(ctx context.Context, w *record.Watch, c *program.Client) {
+// watcher is one watcher, over all its streams.
+type watcher struct {
+	*record.Watch
+
+	ended time.Time // when the last stream ended without an event that says why; zero: it did not
+	at    string    // the URL of its server
+}
+
+func (l *Load) list(ctx context.Context, w *watcher, c *program.Client) {
 	floor := l.record.Highest()
 	answer := c.Do(ctx, http.MethodGet, pathOf(w.Scope), nil)
 	if answer.Code != http.StatusOK {
@@ -57,7 +66,7 @@ func (l *Load) list(ctx context.Context, w *record.Watch, c *program.Client) {
 }
 
 // streamList lists by a watch with initial events, and continues to read it.
-func (l *Load) streamList(ctx context.Context, w *record.Watch, c *program.Client) {
+func (l *Load) streamList(ctx context.Context, w *watcher, c *program.Client) {
 	stream, answer := c.Watch(ctx,
 		pathOf(w.Scope)+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
 	if stream == nil {
@@ -65,6 +74,7 @@ func (l *Load) streamList(ctx context.Context, w *record.Watch, c *program.Clien
 		return
 	}
 	defer stream.Close()
+	w.Begin(stream.At)
 	var items []record.Version
 	for {
 		kind, object, err := next(stream)
@@ -87,7 +97,7 @@ func (l *Load) streamList(ctx context.Context, w *record.Watch, c *program.Clien
 }
 
 // resume watches from where the watcher is.
-func (l *Load) resume(ctx context.Context, w *record.Watch, random *rand.Rand, c *program.Client) {
+func (l *Load) resume(ctx context.Context, w *watcher, random *rand.Rand, c *program.Client) {
 	path := fmt.Sprintf("%s?watch=1&allowWatchBookmarks=true&resourceVersion=%d", pathOf(w.Scope), w.Last())
 	if random.IntN(4) == 0 {
 		path += fmt.Sprintf("&timeoutSeconds=%d", 1+random.IntN(3))
@@ -95,23 +105,28 @@ func (l *Load) resume(ctx context.Context, w *record.Watch, random *rand.Rand, c
 	stream, answer := c.Watch(ctx, path)
 	if stream == nil {
 		if answer.Code == http.StatusGone {
-			w.Gap(answer.Status().Message)
+			w.Gap(answer.At, answer.Status().Message)
 			return
 		}
 		l.unexpected("watch of "+w.Name, answer)
 		return
 	}
 	defer stream.Close()
+	w.Begin(stream.At)
 	l.follow(w, stream)
 }
 
 // follow reads a stream to its end.
-func (l *Load) follow(w *record.Watch, stream *program.Stream) {
+func (l *Load) follow(w *watcher, stream *program.Stream) {
 	for {
 		kind, object, err := next(stream)
 		if err != nil {
+			if w.ended.IsZero() {
+				w.ended, w.at = time.Now(), stream.At
+			}
 			return
 		}
+		l.goesOn(w, stream)
 		switch kind {
 		case "ADDED", "MODIFIED", "DELETED":
 			w.Event(kind, object.version(w.Scope.Resource))
@@ -119,7 +134,7 @@ func (l *Load) follow(w *record.Watch, stream *program.Stream) {
 			w.Bookmark(object.rv())
 		case "ERROR":
 			if object.Code == http.StatusGone {
-				w.Gap(object.Message)
+				w.Gap(stream.At, object.Message)
 			} else if object.Code < 500 {
 				l.record.Violation("watch of %s ends with %d %s: %s", w.Name, object.Code, object.Reason, object.Message)
 			}
@@ -129,6 +144,14 @@ func (l *Load) follow(w *record.Watch, stream *program.Stream) {
 			return
 		}
 	}
+}
+
+// goesOn tells how long a watcher had no stream.
+func (l *Load) goesOn(w *watcher, stream *program.Stream) {
+	if several := l.cfg.Several; several != nil && several.WentOn != nil && !w.ended.IsZero() {
+		several.WentOn(Interruption{From: w.at, To: stream.At, Ended: w.ended, Took: time.Since(w.ended)})
+	}
+	w.ended = time.Time{}
 }
 
 func next(stream *program.Stream) (kind string, object wire, err error) {
@@ -143,7 +166,7 @@ func next(stream *program.Stream) (kind string, object wire, err error) {
 // unexpected notes a refusal; that there is no answer, or none for now, is what
 // happens to a server that is killed.
 func (l *Load) unexpected(what string, a program.Answer) {
-	tooLarge := a.Code == http.StatusGatewayTimeout && a.Status().Reason == "Timeout"
+	tooLarge := a.Code == http.StatusGatewayTimeout && a.Status().Reason == "Timeout" && l.cfg.Several == nil
 	if a.Code != 0 && a.Code != http.StatusTooManyRequests && (a.Code < 500 || tooLarge) {
 		l.record.Violation("%s: %s", what, a)
 	}

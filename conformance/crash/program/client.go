@@ -9,20 +9,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // requestLimit is how long a request may take until its outcome counts as unknown.
 const requestLimit = 15 * time.Second
 
-// Client is the administrator at a server, whichever process it is at the moment.
+// Client is the administrator at a server, whichever process it is at the moment, or at several ones.
 type Client struct {
-	server    *Server
+	at        func() string // the URL of the server for the next request
 	transport *http.Transport
 }
 
@@ -40,8 +41,9 @@ const (
 type Answer struct {
 	Code   int
 	Body   []byte
-	Err    error // why there was no answer
-	Unsent bool  // no connection could be made, so that nothing was asked
+	Err    error  // why there was no answer
+	Unsent bool   // no connection could be made, so that nothing was asked
+	At     string // the URL of the server that was asked
 }
 
 // Status is a Kubernetes Status, as far as it matters here.
@@ -68,7 +70,11 @@ func (a Answer) String() string {
 }
 
 // Client makes a client with connections of its own. The server must have served.
-func (s *Server) Client(p Protocol) (*Client, error) {
+func (s *Server) Client(p Protocol) (*Client, error) { return s.ClientAt(p, s.URL) }
+
+// ClientAt is Client for servers with the certificates of this one. at says by which URL the next request
+// goes.
+func (s *Server) ClientAt(p Protocol, at func() string) (*Client, error) {
 	issuer := s
 	if s.cfg.Upstream != nil {
 		issuer = s.cfg.Upstream
@@ -88,7 +94,7 @@ func (s *Server) Client(p Protocol) (*Client, error) {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(p == HTTP1)
 	protocols.SetHTTP2(p == HTTP2)
-	return &Client{server: s, transport: &http.Transport{
+	return &Client{at: at, transport: &http.Transport{
 		TLSClientConfig: &tls.Config{
 			RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
 			ClientSessionCache: tls.NewLRUClientSessionCache(4),
@@ -105,25 +111,28 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 func (c *Client) Do(ctx context.Context, method, path string, body []byte) Answer {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestLimit, errors.New("no answer within the limit"))
 	defer cancel()
-	resp, err := c.send(ctx, method, path, body)
+	base := c.at()
+	var connected atomic.Bool
+	resp, err := c.send(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	}), base, method, path, body)
 	if err != nil {
-		var dial *net.OpError
-		return Answer{Err: err, Unsent: errors.As(err, &dial) && dial.Op == "dial"}
+		return Answer{Err: err, Unsent: !connected.Load(), At: base}
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return Answer{Err: fmt.Errorf("read the answer: %w", err)}
+		return Answer{Err: fmt.Errorf("read the answer: %w", err), At: base}
 	}
-	return Answer{Code: resp.StatusCode, Body: raw}
+	return Answer{Code: resp.StatusCode, Body: raw, At: base}
 }
 
-func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, base, method, path string, body []byte) (*http.Response, error) {
 	var reader io.Reader // of a type that the transport cannot rewind: it does not repeat what it began to send
 	if body != nil {
 		reader = struct{ io.Reader }{bytes.NewReader(body)}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.server.URL()+path, reader)
+	req, err := http.NewRequestWithContext(ctx, method, base+path, reader)
 	if err != nil {
 		return nil, err
 	}
@@ -139,6 +148,8 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 
 // Stream is a watch. Next and Close are called by one goroutine.
 type Stream struct {
+	At string // the URL of the server
+
 	resp    *http.Response
 	decoder *json.Decoder
 	cancel  context.CancelFunc
@@ -153,17 +164,19 @@ type Event struct {
 // Watch opens a watch. An answer other than 200 is returned, with no stream.
 func (c *Client) Watch(ctx context.Context, path string) (*Stream, Answer) {
 	ctx, cancel := context.WithCancel(ctx)
-	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	base := c.at()
+	resp, err := c.send(ctx, base, http.MethodGet, path, nil)
 	if err != nil {
 		cancel()
-		return nil, Answer{Err: err}
+		return nil, Answer{Err: err, At: base}
 	}
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
 		raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 		cancel()
-		return nil, Answer{Code: resp.StatusCode, Body: raw, Err: errors.Join(err, resp.Body.Close())}
+		return nil, Answer{Code: resp.StatusCode, Body: raw, Err: errors.Join(err, resp.Body.Close()), At: base}
 	}
-	return &Stream{resp: resp, decoder: json.NewDecoder(resp.Body), cancel: cancel}, Answer{Code: resp.StatusCode}
+	return &Stream{At: base, resp: resp, decoder: json.NewDecoder(resp.Body), cancel: cancel},
+		Answer{Code: resp.StatusCode, At: base}
 }
 
 // Next waits for the next event. An error ends the stream.

@@ -13,6 +13,12 @@ import (
 // so nothing is left running when a test is killed.
 func endWithThread(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
+// Pause stops the process without closing its connections, until Resume.
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
 // TakeHandles leaves the present process no file handle besides those it has
 // open, until GiveHandles.
 func (s *Server) TakeHandles() error {

@@ -12,3 +12,9 @@ func (*Server) TakeHandles() error { return nil }
 
 // GiveHandles does nothing.
 func (*Server) GiveHandles() error { return nil }
+
+// Pause does nothing: only Linux is tested so.
+func (*Process) Pause() error { return nil }
+
+// Resume does nothing.
+func (*Process) Resume() error { return nil }

@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -51,10 +50,9 @@ type Server struct {
 
 // process is one run of the program.
 type process struct {
-	cmd    *exec.Cmd
+	*Process
+
 	killed atomic.Bool
-	ended  chan struct{} // closed once it has ended
-	err    error         // set before ended is closed
 }
 
 // New prepares a server; nothing runs yet.
@@ -90,24 +88,11 @@ func (s *Server) Exec() error {
 	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it is to be killed, at a moment of our choice
 	cmd.Stdout, cmd.Stderr = s.log, s.log
 	cmd.Env = append(os.Environ(), s.cfg.Env...)
-	endWithThread(cmd)
-	p := &process{cmd: cmd, ended: make(chan struct{})}
-	started := make(chan error, 1)
-	// Ends with the process, which Kill or Close ends.
-	go func() {
-		runtime.LockOSThread() // the thread must not end before the process
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-		}
-		close(p.ended)
-	}()
-	if err := <-started; err != nil {
+	launched, err := Launch(cmd)
+	if err != nil {
 		return fmt.Errorf("start the server: %w", err)
 	}
-	s.now.Store(p)
+	s.now.Store(&process{Process: launched})
 	return nil
 }
 
@@ -188,19 +173,23 @@ func (s *Server) Kill() error {
 		return fmt.Errorf("the server ended by itself: %w", p.err)
 	default:
 	}
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.Process.Kill(); err != nil {
 		return fmt.Errorf("kill the server: %w", err)
 	}
-	<-p.ended
 	return nil
 }
+
+// Pause stops the process without closing its connections, until Resume.
+func (s *Server) Pause() error { return s.now.Load().Pause() }
+
+// Resume ends a Pause.
+func (s *Server) Resume() error { return s.now.Load().Resume() }
 
 // Close kills what still runs, and closes the log.
 func (s *Server) Close() error {
 	if p := s.now.Load(); p != nil {
 		p.killed.Store(true)
-		_ = p.cmd.Process.Kill() // it may have ended
-		<-p.ended
+		_ = p.Process.Kill() // it may have ended
 	}
 	return s.log.Close()
 }

@@ -10,6 +10,8 @@ type List struct {
 	Scope Scope
 	RV    int64
 	Items []Version
+	// Least is what Highest was before it was asked for. A storage that others write to goes on meanwhile.
+	Least int64
 }
 
 // Listed notes a LIST of any kind. Whether it shows the state of its
@@ -66,7 +68,7 @@ func (r *Record) gone(k Key, f Floor) bool {
 
 // Check compares all that was recorded with whole lists of the most recent state,
 // one for each resource. There are no concurrent writes, every process that got a write
-// of unknown outcome is dead, and every watch has come to its scope's last write.
+// of unknown outcome is dead, unless there are several servers, and every watch has come to its scope's last write.
 func (r *Record) Check(states []List, watches []*Watch) {
 	for _, w := range watches {
 		w.mu.Lock() // the order is that of the slice, and no other code locks two
@@ -92,19 +94,30 @@ func (r *Record) Check(states []List, watches []*Watch) {
 		last = max(last, s.RV)
 		r.checked[s.Scope.Resource] = s.RV
 	}
-	for _, a := range r.open {
+	closed := r.open
+	if r.several {
+		closed = r.older
+	}
+	for _, a := range closed {
 		a.closed = last
 	}
 	r.totals.Checks++
-	r.fresh, r.lists, r.open = nil, nil, nil
-	clear(r.doubtful)
+	r.fresh, r.lists, r.older, r.open = nil, nil, r.open, nil
+	for k, all := range r.doubtful {
+		r.doubtful[k] = slices.DeleteFunc(all, func(a *Attempt) bool { return !r.several || a.Start < r.last })
+	}
+	r.last = r.Now()
 }
 
 // checkStateLocked looks for every acknowledged write in a list of the present
 // state, and for whatever else the list shows in the events.
 func (r *Record) checkStateLocked(s List, watches []*Watch) {
-	if s.RV < r.highest {
-		r.violationLocked("the LIST of %s is at %d, and %d had been given", s.Scope, s.RV, r.highest)
+	least := r.highest
+	if r.several {
+		least = s.Least
+	}
+	if s.RV < least {
+		r.violationLocked("the LIST of %s is at %d, and %d had been given", s.Scope, s.RV, least)
 	}
 	hidden := r.hiddenLocked(s, watches)
 	items := index(s.Items)

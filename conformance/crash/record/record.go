@@ -98,12 +98,17 @@ type Record struct {
 	deleted  map[string]int64   // uid to the acknowledged attempt
 	doubtful map[Key][]*Attempt // deletions since the last check that may have happened
 	open     []*Attempt         // writes since the last check of unknown outcome
+	older    []*Attempt         // those of the check before, with several servers
+	last     time.Duration      // when the last check was
 	highest  int64              // largest resourceVersion that any answer acknowledged or showed
 	lists    []List             // to be compared at the next check
 	checked  map[string]int64   // resource to the resourceVersion of its last check
 	unseen   map[string][]span  // resource to where no watcher saw every change
 	totals   Totals
 	problems []string
+
+	several bool // see NewSeveral
+	holes   []Hole
 }
 
 // history is what is known of one key.
@@ -121,6 +126,7 @@ type Totals struct {
 	Events, Gets                             int64
 	Lists, ListsSkipped                      int64 // compared with the events, or of a time that no watcher saw
 	Checks                                   int64
+	Expired                                  int64 // lists that were answered with 410
 	Gaps                                     int64 // times that a watcher got 410 and listed again
 	Violations                               int64
 }
@@ -131,6 +137,15 @@ func New() *Record {
 		begin: time.Now(), keys: map[Key]*history{}, byRV: map[int64]change{}, ended: map[string]int64{},
 		deleted: map[string]int64{}, doubtful: map[Key][]*Attempt{}, checked: map[string]int64{}, unseen: map[string][]span{},
 	}
+}
+
+// NewSeveral starts a record of several servers over one storage. A write without an answer may take effect
+// until the check after the next one: it can be under way in the storage when all servers serve again. History
+// is removed nowhere, so that there is no 410 but for a Hole.
+func NewSeveral() *Record {
+	r := New()
+	r.several = true
+	return r
 }
 
 // Now is the time on the record's clock.

@@ -32,8 +32,10 @@ func (w *world) version(a string, rv int64) record.Version {
 	return record.Version{Key: at.Key, RV: rv, UID: "uid-" + at.Key.Name, ID: at.ID, Pad: at.Content()}
 }
 
-func newWorld() *world {
-	w := &world{r: record.New(), attempts: map[string]*record.Attempt{}}
+func newWorld() *world { return newWorldOf(record.New()) }
+
+func newWorldOf(r *record.Record) *world {
+	w := &world{r: r, attempts: map[string]*record.Attempt{}}
 	w.w = w.r.Watch("the watcher", record.Scope{Resource: resource})
 	w.w.Listed(5, nil)
 	w.r.Check([]record.List{{Scope: w.w.Scope, RV: 5}}, []*record.Watch{w.w})
@@ -138,7 +140,7 @@ func TestCheckDetectsFalsifiedRecords(t *testing.T) {
 func TestChangesDuringAGapNeedNotBeSeen(t *testing.T) {
 	w := newWorld()
 	w.w.Event("ADDED", w.version("create", 10))
-	w.w.Gap("too old resource version: 10 (12)")
+	w.w.Gap("", "too old resource version: 10 (12)")
 	w.w.Listed(13, []record.Version{w.version("second", 13)})
 	w.r.Check([]record.List{w.final}, []*record.Watch{w.w})
 	if got := w.r.Violations(0); len(got) > 0 {
@@ -153,7 +155,7 @@ func TestGapWithoutAReasonIsAViolation(t *testing.T) {
 	for _, message := range []string{"too old resource version: 10 (10)", "gone"} {
 		w := newWorld()
 		w.w.Event("ADDED", w.version("create", 10))
-		w.w.Gap(message)
+		w.w.Gap("", message)
 		if len(w.r.Violations(0)) != 1 {
 			t.Errorf("%q: the violations are %q", message, w.r.Violations(0))
 		}

@@ -38,6 +38,9 @@ type Watch struct {
 	last  int64          // where the next stream resumes; 0 is nowhere
 	spans []span         // since the last check: what it claims to have seen all of
 	seen  []int64        // since the last check: what it saw
+
+	server string // of the stream, by its URL
+	began  int64  // where the stream began
 }
 
 // Watch prepares the record of a watcher.
@@ -50,6 +53,13 @@ func (w *Watch) Last() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.last
+}
+
+// Begin notes that a stream of a server begins.
+func (w *Watch) Begin(server string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.server, w.began = server, w.last
 }
 
 // Listed starts again from a whole state: at first, and after a gap.
@@ -69,7 +79,7 @@ func (w *Watch) Listed(rv int64, items []Version) {
 		}
 		w.state[v.Key] = change{rv: v.RV, key: v.Key, uid: v.UID, id: v.ID}
 	}
-	w.last = rv
+	w.last, w.began = rv, rv
 	w.spans = append(w.spans, span{rv, rv})
 }
 
@@ -77,13 +87,15 @@ func (w *Watch) Listed(rv int64, items []Version) {
 // last. Everything above the floor is there.
 var tooOld = regexp.MustCompile(`too old resource version: (\d+) \((\d+)\)`)
 
-// Gap notes that the server answered 410 with a message: the next thing is a list.
-func (w *Watch) Gap(message string) {
+// Gap notes that a server answered 410 with a message: the next thing is a list.
+func (w *Watch) Gap(server, message string) {
 	w.mu.Lock()
 	if said := tooOld.FindStringSubmatch(message); said == nil {
 		w.r.Violation("%s at %d: 410 does not say what is too old: %q", w.Name, w.last, message)
 	} else if floor, err := strconv.ParseInt(said[2], 10, 64); err != nil || floor <= w.last {
 		w.r.Violation("%s at %d: 410, although nothing above it was removed: %q", w.Name, w.last, message)
+	} else if !w.r.justifies(server, w.last, floor) {
+		w.r.Violation("%s at %d: 410 of %s, which has missed nothing there: %q", w.Name, w.last, server, message)
 	}
 	w.last = 0
 	w.mu.Unlock()
@@ -102,9 +114,19 @@ func (w *Watch) Bookmark(rv int64) {
 	w.r.high(rv)
 }
 
+// advanceLocked moves to where everything was seen, besides what is inside a hole.
 func (w *Watch) advanceLocked(rv int64) {
+	inside := false
+	for _, h := range w.r.crossed(w.server, w.began, w.last, rv-1) {
+		if n := len(w.spans); n > 0 && w.last <= h.From {
+			w.spans[n-1].to = h.From
+		}
+		if inside = rv < h.To; !inside {
+			w.spans = append(w.spans, span{h.To, rv})
+		}
+	}
 	w.last = rv
-	if n := len(w.spans); n > 0 {
+	if n := len(w.spans); n > 0 && !inside {
 		w.spans[n-1].to = rv
 	}
 }
@@ -112,16 +134,21 @@ func (w *Watch) advanceLocked(rv int64) {
 // Event notes ADDED, MODIFIED or DELETED, and compares it with the fold of what
 // came before.
 func (w *Watch) Event(kind string, v Version) {
-	source := fmt.Sprintf("%s of %s", kind, w.Name)
-	if kind == "DELETED" {
-		w.r.End(v, source)
-	} else {
-		w.r.Versions(source, v)
-	}
-	w.r.Count(func(t *Totals) { t.Events++ })
+	source := fmt.Sprintf("%s of %s at %s", kind, w.Name, w.server)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if v.RV <= w.last {
+	holes := w.r.crossed(w.server, w.began, w.last, v.RV)
+	between := len(holes) > 0 && v.RV <= holes[len(holes)-1].To
+	switch {
+	case kind != "DELETED":
+		w.r.Versions(source, v)
+	case between && (v.RV > holes[0].From || v.RV == w.last):
+		w.r.endInHole(v, source)
+	default:
+		w.r.End(v, source)
+	}
+	w.r.Count(func(t *Totals) { t.Events++ })
+	if v.RV < w.last || v.RV == w.last && !(between && kind == "DELETED") {
 		w.r.Violation("%s: %s at %d comes after %d", source, v.Key, v.RV, w.last)
 		return
 	}

@@ -1,11 +1,13 @@
 // Package etcd runs an etcd in this process, on ephemeral ports of 127.0.0.1, below an API
-// server of upstream. A [Member] is all of its cluster.
+// server of upstream. A [Member] is all of its cluster. Where the environment variable TEST_ETCD names a program, it is
+// that etcd, of another version maybe, in a process of its own.
 package etcd
 
 import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 
@@ -34,12 +36,29 @@ type Options struct {
 // Member is a running member of its own, and a client of it.
 type Member struct {
 	url    string
-	server *embed.Etcd
 	client *clientv3.Client
+	end    func() // ends the server, and waits for it
 }
 
 // Start starts a member and returns when it is ready. ctx bounds the start only.
 func Start(ctx context.Context, options Options) (*Member, error) {
+	start := startHere
+	if os.Getenv(programVar) != "" {
+		start = startProgram
+	}
+	e, err := start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if e.client, err = clientv3.New(clientv3.Config{Endpoints: []string{e.url}}); err != nil {
+		e.end()
+		return nil, fmt.Errorf("make a client of etcd: %w", err)
+	}
+	return e, nil
+}
+
+// startHere starts a server in this process.
+func startHere(ctx context.Context, options Options) (*Member, error) {
 	cfg := embed.NewConfig()
 	cfg.Name = "oracle"
 	cfg.Dir = filepath.Join(options.Dir, "etcd")
@@ -60,9 +79,9 @@ func Start(ctx context.Context, options Options) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	e := &Member{url: "http://" + server.Clients[0].Addr().String(), server: server}
 	select {
 	case <-server.Server.ReadyNotify():
+		return &Member{url: "http://" + server.Clients[0].Addr().String(), end: server.Close}, nil
 	case err := <-server.Err():
 		server.Close()
 		return nil, fmt.Errorf("start etcd: %w", err)
@@ -70,11 +89,6 @@ func Start(ctx context.Context, options Options) (*Member, error) {
 		server.Close()
 		return nil, fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
 	}
-	if e.client, err = clientv3.New(clientv3.Config{Endpoints: []string{e.url}}); err != nil {
-		server.Close()
-		return nil, fmt.Errorf("make a client of etcd: %w", err)
-	}
-	return e, nil
 }
 
 // URL is where clients reach it.
@@ -121,6 +135,6 @@ func (e *Member) Compact(ctx context.Context, revision int64) error {
 // Stop ends the member and waits for it. It is called once.
 func (e *Member) Stop() error {
 	err := e.client.Close()
-	e.server.Close()
+	e.end()
 	return err
 }

@@ -2,6 +2,7 @@ package layout_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -129,4 +130,27 @@ func FuzzStoreKey(f *testing.F) {
 			t.Errorf("%q is %q in the store, and that is %q, %v", etcdKey, key, back, err)
 		}
 	})
+}
+
+// TestWhatIsKnownSaysWhereEachResourceIs: with another place, it is another text.
+func TestWhatIsKnownSaysWhereEachResourceIs(t *testing.T) {
+	l := newLayout()
+	known := l.Known()
+	if known["*"] == "" {
+		t.Error("nothing is said about custom resources")
+	}
+	for _, r := range builtin.Catalog().Stored() {
+		name := r.GR().String()
+		place, namespaced := strings.CutSuffix(known[name], "namespace/")
+		key, want := name+"/a", "/registry/"+place+"a"
+		if namespaced {
+			key, want = name+"/default/a", "/registry/"+place+"default/a"
+		}
+		if got, err := l.Key(key); err != nil || got != want || namespaced != r.Namespaced {
+			t.Errorf("%s is at %q, but its key is %q, %v", name, known[name], got, err)
+		}
+	}
+	if got, want := len(known), len(builtin.Catalog().Stored())+1; got != want {
+		t.Errorf("%d resources are known, want %d", got, want)
+	}
 }

@@ -53,3 +53,21 @@ func New(prefix string, live *kinds.Live) *Layout {
 	}
 	return l
 }
+
+// unnamed stands for custom resources in what Known returns, and formOfUnnamed is changed by whoever changes which keys
+// they have.
+const unnamed, formOfUnnamed = "*", "group/plural/names 1"
+
+// Known says which resources are known by name, and what stands in their keys between the prefix and the names;
+// "*" is for all others, the custom resources. They are known by the form of their keys, with a definition or
+// without. A log that was written with another layout lacks objects.
+func (l *Layout) Known() map[string]string {
+	known := map[string]string{unnamed: formOfUnnamed}
+	for name, b := range l.byName {
+		known[name] = b.path + "/"
+		if b.namespaced {
+			known[name] += "namespace/"
+		}
+	}
+	return known
+}

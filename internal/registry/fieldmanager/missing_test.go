@@ -128,3 +128,34 @@ func TestFieldsManagedInAMissingVersion(t *testing.T) {
 		t.Errorf("a ConfigMap has %q, want the entry of m only", got)
 	}
 }
+
+// TestEventsLoseManagersOfTheOtherGroup: as upstream, whose types of core and of other groups are apart.
+func TestEventsLoseManagersOfTheOtherGroup(t *testing.T) {
+	catalog := builtin.Catalog()
+	m := New(kinds.NewLive(catalog), nil)
+	r, is := catalog.Lookup(kinds.GroupVersionResource{Group: "events.k8s.io", Version: "v1", Resource: "events"})
+	if !is {
+		t.Fatal("there are no events")
+	}
+	target := kinds.Target{Resource: r, Namespace: "default", Name: "b"}
+	event := func(note string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "events.k8s.io/v1", "kind": "Event",
+			"metadata": map[string]any{"name": "b", "namespace": "default", "uid": "u"}, "note": note,
+		}}
+	}
+	for apiVersion, want := range map[string]int{"v1": 1, "events.k8s.io/v1": 2} {
+		old := event("1")
+		old.SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "older", Operation: "Update", APIVersion: apiVersion, FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1(`{"f:type":{}}`),
+		}})
+		next := event("2")
+		if _, err := m.Update(target, next, old, "m"); err != nil {
+			t.Fatalf("update: %v", err)
+		}
+		if got := entries(next); len(got) != want {
+			t.Errorf("with fields that are managed in %s there are %q, want %d entries", apiVersion, got, want)
+		}
+	}
+}

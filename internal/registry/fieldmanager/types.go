@@ -110,7 +110,7 @@ func (c versions) ConvertToVersion(in k8sruntime.Object, target k8sruntime.Group
 		return nil, fmt.Errorf("%s cannot be converted to %s", have, target.Identifier())
 	}
 	from, to := c.find(have), c.find(gv.WithKind(have.Kind))
-	if from == nil || to == nil || from.Home().GR() != to.Home().GR() {
+	if from == nil || to == nil || from.Home().GR() != to.Home().GR() || !c.custom && !typedTogether(have.Group, gv.Group) {
 		return nil, c.missing(have, gv)
 	}
 	if to.Converts() {
@@ -141,6 +141,11 @@ func (c versions) missing(have k8sschema.GroupVersionKind, gv k8sschema.GroupVer
 	}
 	return fmt.Errorf("request to convert CR from an invalid group/version: %s", have.GroupVersion())
 }
+
+// typedTogether reports whether upstream has the types of two groups in one place: those below /api are apart from
+// those below /apis (apiserver server/genericapiserver.go InstallLegacyAPIGroup). It concerns Events, the one kind of both:
+// what is managed in v1 is dropped by a write in events.k8s.io/v1, and the reverse.
+func typedTogether(a, b string) bool { return (a == "") == (b == "") }
 
 // find returns the resource of a kind; nil if there is none.
 func (c versions) find(kind k8sschema.GroupVersionKind) *kinds.Resource {

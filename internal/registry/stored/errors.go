@@ -11,7 +11,7 @@ import (
 
 // Failure turns an error of the store into an error for the client: 500 with the reason
 // when the disk may have lost data, 503 with Retry-After when a write is refused for a
-// temporary reason.
+// temporary reason, and has no effect.
 func Failure(err error) error {
 	if e, is := errors.AsType[*store.TooLargeError](err); is {
 		status := wire.TooLargeBody(int64(e.Limit))
@@ -29,6 +29,9 @@ func Failure(err error) error {
 	if e, is := errors.AsType[*store.UnreadableError](err); is {
 		return wire.Internal(e)
 	}
+	if errors.Is(err, store.ErrOutcomeUnknown) { // also if a refusal is the reason why nobody knows: clients repeat after 503
+		return wire.Internal(err)
+	}
 	if e, is := errors.AsType[*store.UnavailableError](err); is {
 		status := wire.Unavailable(e.Error(), time.Second)
 		status.Cause = err
@@ -39,8 +42,6 @@ func Failure(err error) error {
 		status := wire.Unavailable("the server is shutting down: its store is closed", time.Second)
 		status.Cause = err
 		return status
-	case errors.Is(err, store.ErrOutcomeUnknown):
-		return wire.Internal(err)
 	case errors.Is(err, store.ErrInvalid):
 		return wire.BadRequest("%v", err)
 	}

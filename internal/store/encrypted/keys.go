@@ -2,11 +2,14 @@ package encrypted
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gapless-io/gapless/internal/store"
 )
 
 // Config configures a Store or a Layout.
@@ -73,4 +76,27 @@ func (k *Keys) Healthy() error {
 		return err
 	}
 	return k.current.Load().healthy(req)
+}
+
+// Encrypt returns the value of a key as it is stored.
+func (k *Keys) Encrypt(ctx context.Context, key string, v []byte) ([]byte, error) {
+	t := k.current.Load().transformer(key)
+	if t == nil {
+		return v, nil
+	}
+	out, err := t.encrypt(ctx, key, v)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt %q: %w", key, err)
+	}
+	return out, nil
+}
+
+// Decrypt is the reverse, also of a value that is not encrypted. A value that cannot be decrypted is
+// *store.UnreadableError, without its revision.
+func (k *Keys) Decrypt(ctx context.Context, key string, stored []byte) ([]byte, error) {
+	v, _, err := k.current.Load().decrypt(ctx, key, stored)
+	if err != nil && ctx.Err() == nil {
+		err = unreadable(store.Record{Key: key, Value: stored}, err)
+	}
+	return v, err
 }

@@ -41,6 +41,9 @@ func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error
 		return store.Committed{}, err
 	}
 	if _, err := s.wait(ctx, done.Revision); err != nil {
+		if ctx.Err() == nil { // the store was closed, or has failed; it is no refusal
+			err = fmt.Errorf("write %q: %w: %w", t.Key, store.ErrOutcomeUnknown, err)
+		}
 		return store.Committed{}, err
 	}
 	return done, nil
@@ -83,7 +86,7 @@ func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
 	if len(w.value) > revlog.MaxValueBytes-headBytes {
 		return w, &store.TooLargeError{What: "value", Bytes: len(w.value), Limit: revlog.MaxValueBytes - headBytes}
 	}
-	if s.opts.TTL == nil {
+	if s.opts.TTL == nil || t.Lasting {
 		return w, nil
 	}
 	if ttl := s.opts.TTL(t.Key); ttl > 0 {
@@ -249,6 +252,9 @@ func (s *Store) changesOf(ctx context.Context, key string, after, upTo int64) ([
 			o, err := decodeObject(c.Value)
 			if err != nil {
 				return err
+			}
+			if o.mod <= after { // recorded later: hole.revision
+				return nil
 			}
 			e.mod, e.create, e.value = o.mod, o.create, o.value
 		}

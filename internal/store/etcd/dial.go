@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
 
@@ -74,6 +75,26 @@ func once() grpc.UnaryClientInterceptor {
 		}
 		return err
 	}
+}
+
+// CheckForm returns what is wrong with the cluster as far as that can be seen without reading the files.
+func (c Cluster) CheckForm() error {
+	secure := false
+	for _, server := range c.Servers {
+		u, err := url.Parse(server)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Path != "" && u.Path != "/" {
+			return fmt.Errorf("etcd server %q: want a URL like https://10.0.0.1:2379", server)
+		}
+		secure = secure || u.Scheme == "https"
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return errors.New("a client certificate for etcd needs both CertFile and KeyFile (--etcd-certfile, --etcd-keyfile)")
+	}
+	if !secure && (c.CAFile != "" || c.CertFile != "") {
+		return errors.New(
+			"certificates for etcd (--etcd-cafile, --etcd-certfile), but all its servers have http URLs: use https")
+	}
+	return nil
 }
 
 // Check reads the files, and returns why they cannot be used.

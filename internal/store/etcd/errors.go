@@ -26,6 +26,14 @@ func (e *HistoryError) Error() string {
 		e.Dir, e.Found)
 }
 
+// RefusedError says that what etcd has is not to be used, and why.
+type RefusedError struct{ Cause error }
+
+func (e *RefusedError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns Cause.
+func (e *RefusedError) Unwrap() error { return e.Cause }
+
 // defaultMaxRequest is how large a request can be if etcd has no --max-request-bytes
 // (etcd server/embed DefaultMaxRequestBytes): etcd does not say which limit it has.
 const defaultMaxRequest = 1536 << 10

@@ -7,13 +7,17 @@
 // between its ends is known, because etcd compacted the changes before the replica had seen them.
 //
 // follow.go has how a replica follows etcd, write.go what it records, positions.go how a position
-// becomes a revision and back, load.go how a start finds that out; commit.go when a write is
-// acknowledged, and what is done when etcd does not answer; progress.go what a fresh read costs.
+// becomes a revision and back, load.go how a start finds that out, known.go what is done if the log
+// lacks a resource; commit.go when a write is acknowledged, and what is done when etcd does not answer;
+// progress.go what a fresh read costs.
 package etcd
 
 import (
+	"context"
 	"log/slog"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 )
@@ -47,15 +51,21 @@ type Options struct {
 	// Prefix is the first part of all keys of objects, "/registry".
 	Prefix string
 	Layout Layout
+	// Known says which resources the Layout knows by name, and what their keys are; "*" stands for all others.
+	// If the log was written with another one, the state is read again.
+	Known map[string]string
 	// Dir is the directory of the replica's own log; with Memory it is not used.
 	Dir    string
 	Memory bool
 	// History and HistoryBytes bound the history of the replica's log; see revlog.Options.
 	History      time.Duration
 	HistoryBytes int64
-	// TTL, if not nil, is how long the object of a key of the store lives after each write of it; 0:
-	// until it is deleted. etcd deletes it.
+	// TTL, if not nil, is how long the object of a key of the store lives after each write of it that is
+	// not lasting; 0: until it is deleted. etcd deletes it.
 	TTL func(key string) time.Duration
+	// Admit, if not nil, is asked before the store reads what etcd has, each time that it connects. A
+	// *RefusedError ends Run.
+	Admit func(ctx context.Context, client *clientv3.Client) error
 	// FS replaces the file system below Dir, for tests of failures. SegmentBytes and GroupWrites are
 	// for them too; see revlog.Options.
 	FS           disk.FS

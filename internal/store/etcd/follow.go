@@ -37,7 +37,7 @@ const (
 	pageKeys = 1000
 )
 
-// follow records what etcd commits, until ctx ends. Error: *HistoryError.
+// follow records what etcd commits, until ctx ends. Errors: *HistoryError, *RefusedError.
 func (s *Store) follow(ctx context.Context) error {
 	for retry := firstRetry; ; {
 		began := time.Now()
@@ -47,6 +47,9 @@ func (s *Store) follow(ctx context.Context) error {
 		}
 		s.health.failed(err)
 		if _, is := errors.AsType[*HistoryError](err); is {
+			return err
+		}
+		if _, is := errors.AsType[*RefusedError](err); is {
 			return err
 		}
 		if _, is := errors.AsType[*store.PoisonedError](err); is {
@@ -107,8 +110,12 @@ func (s *Store) contact(ctx context.Context) error {
 		return err
 	}
 	s.cluster.Store(resp.Header.ClusterId)
-	at, _ := s.seen()
-	if resp.Header.Revision < at.rev {
+	if s.opts.Admit != nil {
+		if err := s.opts.Admit(ctx, s.client); err != nil {
+			return err
+		}
+	}
+	if at := s.recorded(); resp.Header.Revision < at.rev {
 		return s.wentBack(resp.Header.Revision, at.rev)
 	}
 	if err := s.checkLast(ctx); err != nil {
@@ -174,12 +181,12 @@ func (s *Store) checkLast(ctx context.Context) error {
 	}
 	last := s.last
 	end()
-	if last.rev == 0 {
+	if last.rev == 0 || s.isHidden() { // written by a program with another layout, maybe: its key may be another one
 		return nil
 	}
 	key, err := s.opts.Layout.Key(last.key)
 	if err != nil {
-		return fmt.Errorf("the key of %q in etcd: %w", last.key, err)
+		return nil //nolint:nilerr // it was written by a program that served its resource
 	}
 	resp, err := s.client.Get(ctx, key, clientv3.WithRev(last.rev), clientv3.WithKeysOnly())
 	switch {
@@ -347,9 +354,18 @@ func (s *Store) translate(events []event, through int64, r clientv3.WatchRespons
 
 var errWatchOrder = errors.New("it is not in order")
 
-// readState reads the whole state at one revision and records how it differs from what is recorded.
+// readState reads the whole state at one revision and records how it differs from what is recorded. If only
+// resources are missing, it is that of the same revision, as long as etcd has it: the watch has what came later.
 func (s *Store) readState(ctx context.Context) error {
-	kvs, rev, err := s.fetchState(ctx)
+	at := s.recorded()
+	var wanted int64
+	if s.isHidden() && !s.isTorn() {
+		wanted = at.rev
+	}
+	kvs, rev, err := s.fetchState(ctx, wanted)
+	if wanted > 0 && errors.Is(err, rpctypes.ErrCompacted) {
+		kvs, rev, err = s.fetchState(ctx, 0)
+	}
 	if err != nil {
 		return fmt.Errorf("read the state of etcd: %w", err)
 	}
@@ -358,7 +374,6 @@ func (s *Store) readState(ctx context.Context) error {
 		return err
 	}
 	defer end()
-	at, _ := s.seen()
 	if rev < at.rev {
 		return s.wentBack(rev, at.rev)
 	}
@@ -376,10 +391,10 @@ func (s *Store) readState(ctx context.Context) error {
 	return nil
 }
 
-// fetchState reads all keys page by page at the revision of the first page.
-func (s *Store) fetchState(ctx context.Context) (state map[string]*mvccpb.KeyValue, rev int64, err error) {
+// fetchState reads all keys page by page at a revision; 0: that of the first page.
+func (s *Store) fetchState(ctx context.Context, at int64) (state map[string]*mvccpb.KeyValue, rev int64, err error) {
 	ctx = clientv3.WithRequireLeader(ctx)
-	state = map[string]*mvccpb.KeyValue{}
+	state, rev = map[string]*mvccpb.KeyValue{}, at
 	from, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
 	for {
 		pageCtx, cancel := context.WithTimeoutCause(ctx, 6*contactTimeout, errContact)
@@ -407,11 +422,15 @@ func (s *Store) fetchState(ctx context.Context) (state map[string]*mvccpb.KeyVal
 	}
 }
 
-// compare returns how a state differs from what is recorded.
+// compare returns how a state differs from what is recorded. The revision of an object's position can be another one
+// than that of its last write (hole.revision): where it is not the one in the state, the object is read.
 func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, from, to int64) (difference, error) {
-	d := difference{from: from, to: to}
+	d := difference{from: min(from, to-1), to: to} // at to itself, if only resources were missing
 	q := store.Query{
-		End: own + "/", Limit: 10 * pageKeys, Want: func(string, int64) bool { return false },
+		End: own + "/", Limit: 10 * pageKeys, Want: func(key string, pos int64) bool {
+			kv := state[key]
+			return kv != nil && kv.ModRevision != s.revision(pos)
+		},
 	}
 	same := map[string]bool{}
 	for {
@@ -420,11 +439,18 @@ func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, 
 			return d, fmt.Errorf("compare the state of etcd with the log: %w", err)
 		}
 		for _, r := range page.Records {
-			kv := state[r.Key]
+			kv, mod := state[r.Key], s.revision(r.ModRevision)
+			if r.Value != nil {
+				o, err := decodeObject(r.Value)
+				if err != nil {
+					return d, fmt.Errorf("%q at position %d: %w", r.Key, r.ModRevision, err)
+				}
+				mod = o.mod
+			}
 			switch {
-			case kv != nil && kv.ModRevision == s.revision(r.ModRevision):
+			case kv != nil && kv.ModRevision == mod:
 				same[r.Key] = true
-			case kv == nil, kv.CreateRevision > from: // or it was created again
+			case kv == nil, kv.CreateRevision > mod: // or it was created again
 				d.deleted = append(d.deleted, r.Key)
 			}
 		}
@@ -437,7 +463,7 @@ func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, 
 		if same[key] {
 			continue
 		}
-		if kv.ModRevision <= from && !s.isTorn() {
+		if kv.ModRevision <= from && !s.isTorn() && !s.isNew(store.ResourceOf(key)) {
 			return d, &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
 				"%q was written at revision %d in etcd, but not in the log, which has reached %d", key, kv.ModRevision, from)}
 		}

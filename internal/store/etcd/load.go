@@ -46,7 +46,7 @@ func (s *Store) load(ctx context.Context) error {
 		}
 	}
 	s.compacted = s.compactedAt(s.log.Stats().Compacted)
-	return nil
+	return s.loadKnown(ctx)
 }
 
 // loadOne reads a record of the replica's own, nil if there is none.
@@ -171,6 +171,9 @@ func (r *rebuild) marksBefore(pos int64) {
 			if !r.inside { // otherwise it continues one that was cut off
 				r.inside, r.hole = true, hole{from: m.rev, begin: m.pos}
 			}
+			if n := len(r.holes); n > 0 && r.holes[n-1].from == m.rev { // it had ended, but known.go's record was not written
+				r.hole, r.holes = r.holes[n-1], r.holes[:n-1]
+			}
 			r.visible.rev = max(m.rev, r.visible.rev)
 		case markEnd:
 			r.inside = false
@@ -183,24 +186,30 @@ func (r *rebuild) marksBefore(pos int64) {
 
 func (r *rebuild) change(c store.Change) error {
 	r.marksBefore(c.Revision)
-	var rev int64
+	var rev, mod int64 // mod is the revision in etcd
 	switch {
 	case !c.Deleted:
 		o, err := decodeObject(c.Value)
 		if err != nil {
 			return err
 		}
-		rev = o.mod
+		rev, mod = o.mod, o.mod
+		if r.inside {
+			rev = r.hole.revision(o.mod)
+		}
 	case r.inside:
 		rev = r.hole.from + 1
+		if c.Key == r.last.key { // it was overtaken by what nobody has seen, or is not served any more
+			r.last = lastKnown{}
+		}
 	case len(r.marks) == 0 || r.marks[0].kind != markDeletion:
 		return fmt.Errorf("a deletion without its mark: %w", errRecord)
 	default:
-		rev = r.marks[0].rev
+		rev, mod = r.marks[0].rev, r.marks[0].rev
 	}
 	r.add(c.Revision, rev)
-	if !c.Deleted || !r.inside {
-		r.last = lastKnown{key: c.Key, rev: rev, deleted: c.Deleted}
+	if mod > 0 && mod >= r.last.rev {
+		r.last = lastKnown{key: c.Key, rev: mod, deleted: c.Deleted}
 	}
 	if !r.inside {
 		r.visible = moment{pos: c.Revision, rev: max(rev, r.visible.rev)}

@@ -35,6 +35,10 @@ type hole struct {
 	begin, end int64
 }
 
+// revision returns at which revision a change that was at mod belongs to the difference: an object can be older than
+// the hole if its resource is new to the log.
+func (h hole) revision(mod int64) int64 { return max(mod, h.from+1) }
+
 // positions translate between positions of the log and etcd's revisions. Both only grow; several
 // positions can have one revision. They take 24 bytes for each run: a run ends with a deletion, a
 // revision that concerns no object, and a transaction on several keys.

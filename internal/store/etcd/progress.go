@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -81,7 +82,7 @@ func (s *Store) readRevision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), readTimeout, errReadTimeout)
 	defer cancel()
 	at, _ := s.seen()
-	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	resp, err := s.ask(ctx)
 	if err != nil {
 		return 0, &store.UnavailableError{Reading: true, Cause: fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))}
 	}
@@ -94,6 +95,48 @@ func (s *Store) readRevision(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	return resp.Header.Revision, nil
+}
+
+const (
+	// askOther is after which time without an answer the next member is asked too.
+	askOther = 500 * time.Millisecond
+	// mostAsked is how many are asked at once.
+	mostAsked = 3
+)
+
+// ask makes a linearizable read. The client takes one member after the other, and one that was cut off silently
+// counts as connected until grpc's keep-alive finds out: everybody would wait for it, because
+// all who read share a read. So others are asked meanwhile, and the first answer is taken.
+func (s *Store) ask(ctx context.Context) (*clientv3.GetResponse, error) {
+	type answer struct {
+		resp *clientv3.GetResponse
+		err  error
+	}
+	answers := make(chan answer, mostAsked)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next := func() { // ends with ctx
+		resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+		answers <- answer{resp, err}
+	}
+	again := time.NewTicker(askOther)
+	defer again.Stop()
+	asking.Go(next)
+	for asked, open := 1, 1; ; {
+		select {
+		case a := <-answers:
+			if open--; a.err == nil || open == 0 {
+				return a.resp, a.err
+			}
+		case <-again.C:
+			if asked < mostAsked {
+				asked, open = asked+1, open+1
+				asking.Go(next)
+			}
+		}
+	}
 }
 
 // Progress implements store.Store: one read of etcd answers all calls that wait for it, and the

@@ -48,10 +48,13 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 }
 
 // position returns the position at which the state is that at a revision that was reached. Errors:
-// *store.CompactedError inside a hole, unless the reader comes from before it.
+// *store.CompactedError inside a hole, unless the reader comes from before it, and before the log had the resource.
 func (s *Store) position(rev int64, reader store.From) (int64, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	if err := s.unknownLocked(store.ResourceOf(reader.Prefix+reader.Key), rev); err != nil {
+		return 0, err
+	}
 	if h, in := s.positions.hole(rev); in && (reader.Since == 0 || reader.Since > h.from) {
 		return 0, &store.CompactedError{
 			Resource: store.ResourceOf(reader.Prefix + reader.Key), Requested: rev, Floor: h.to, Reason: store.ReasonUnseen,

@@ -13,6 +13,7 @@ import (
 //	~etcd/mark           what the other records do not say: a mark
 //	~etcd/progress       up to which revision there was no other change
 //	~etcd/cluster        which cluster, and which keys of it: the cluster's id and the prefix
+//	~etcd/known          which resources the log has, in JSON
 //	~etcd/checkpoint     which positions have which revisions, up to one of them
 //	~etcd/runs/<n>/<i>   the runs of the checkpoint
 //
@@ -27,6 +28,7 @@ const (
 	markKey       = own + "/mark"
 	progressKey   = own + "/progress"
 	clusterKey    = own + "/cluster"
+	knownKey      = own + "/known"
 	checkpointKey = own + "/checkpoint"
 	runsPrefix    = own + "/runs/"
 )

@@ -41,6 +41,8 @@ type Store struct {
 	mu        sync.RWMutex
 	positions positions
 	visible   moment        // what readers see; 0: there is no state yet
+	hidden    moment        // what the log has while nobody sees it, because it has not all resources; 0: nothing is hidden
+	known     resources     // that the log has; written with the turn, too
 	torn      *hole         // a replacement that was cut off
 	compacted int64         // the revision up to which history is compacted
 	wanted    int64         // the revision that somebody waits for
@@ -106,8 +108,8 @@ func withSlash(prefix string) string {
 func (s *Store) Client() *clientv3.Client { return s.client }
 
 // Run follows etcd until ctx ends or Close is called. It is called once. It returns nil,
-// *HistoryError if etcd does not continue what the replica has, or the *store.PoisonedError of a
-// disk that failed.
+// *HistoryError if etcd does not continue what the replica has, the *RefusedError of Options.Admit, or
+// the *store.PoisonedError of a disk that failed.
 func (s *Store) Run(ctx context.Context) error {
 	if !s.started.CompareAndSwap(false, true) {
 		select {
@@ -213,6 +215,11 @@ func (s *Store) Stats() Stats {
 	for name, floor := range stats.Floors {
 		floor.Revision = s.positions.revision(floor.Revision)
 		stats.Floors[name] = floor
+	}
+	for name, has := range s.known {
+		if has.Since > stats.Floors[name].Revision {
+			stats.Floors[name] = revlog.Floor{Revision: has.Since, Reason: store.ReasonUnseen}
+		}
 	}
 	stats.Reached, stats.Compacted = s.visible.rev, s.compacted
 	stats.Holes, stats.Runs = s.positions.over(0, s.visible.rev), len(s.positions.runs)

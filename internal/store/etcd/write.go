@@ -157,7 +157,7 @@ func (s *Store) recordLarge(ctx context.Context, events []event) error {
 type difference struct {
 	from, to int64
 	deleted  []string // also of what was created again
-	changed  []event  // each with its own mod revision
+	changed  []event  // each with its own mod revision, which is at or before from if its resource is new to the log
 }
 
 // replace records a difference. Deletions come first, at the revision after the earlier state,
@@ -171,6 +171,7 @@ func (s *Store) replace(ctx context.Context, d difference) error {
 	if torn != nil {
 		d.from = torn.from
 	}
+	whole := hole{from: d.from, to: d.to}
 	p := placing{store: s, ctx: ctx}
 	p.put(revlog.Write{Key: markKey, Value: encodeMark(markBegin, d.from)}, 0)
 	if torn == nil && p.flush() == nil {
@@ -178,22 +179,29 @@ func (s *Store) replace(ctx context.Context, d difference) error {
 		s.setTorn(torn)
 	}
 	for _, key := range d.deleted {
+		if key == s.last.key { // as rebuild.change
+			s.last = lastKnown{}
+		}
 		p.put(revlog.Write{Key: key, Delete: true}, d.from+1)
 	}
 	for _, e := range d.changed {
-		p.put(e.write(), e.mod)
+		p.put(e.write(), whole.revision(e.mod))
 	}
 	p.put(revlog.Write{Key: markKey, Value: encodeMark(markEnd, d.to)}, d.to)
 	if err := p.flush(); err != nil {
 		return fmt.Errorf("record how the state at revision %d differs from that at %d: %w", d.to, d.from, err)
 	}
-	if n := len(d.changed); n > 0 {
+	if n := len(d.changed); n > 0 && d.changed[n-1].mod >= s.last.rev {
 		s.last = lastKnown{key: d.changed[n-1].key, rev: d.changed[n-1].mod}
+	}
+	if err := s.recordKnown(ctx, d.to); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.torn = nil
-	s.positions.holes = append(s.positions.holes, hole{from: d.from, to: d.to, begin: torn.begin, end: p.last})
+	s.torn, s.hidden = nil, moment{}
+	whole.begin, whole.end = torn.begin, p.last
+	s.positions.holes = append(s.positions.holes, whole)
 	s.visible = moment{pos: p.last, rev: d.to}
 	s.wakeLocked()
 	return nil

@@ -133,6 +133,12 @@ type target struct {
 	every  bool // as store.Compaction.Every
 }
 
+// decided is a compaction that has looked at what feeds with From.Hold have delivered.
+type decided struct {
+	upTo int64
+	over chan struct{} // closed when it is in the manifest, or has failed
+}
+
 // compact drops from the index what was superseded or deleted at or below upTo,
 // after the floors that follow from it are on disk. It returns up to where
 // history is compacted now. The caller has the compaction turn.
@@ -149,6 +155,8 @@ func (l *Log) compact(to target) (int64, error) {
 	if to.every {
 		rest, gone = compacted, l.raiseLocked(floors, compacted)
 	}
+	under := &decided{upTo: upTo, over: make(chan struct{})}
+	l.compacting = under
 	l.mu.Unlock()
 	err := l.switchManifest(func(m *format.Manifest) {
 		m.Compacted, m.Rest = compacted, rest
@@ -166,6 +174,10 @@ func (l *Log) compact(to target) (int64, error) {
 		}
 		l.wakeLocked() // feeds with Hold tell their reader
 	})
+	l.mu.Lock()
+	l.compacting = nil
+	l.mu.Unlock()
+	close(under.over)
 	if err != nil {
 		return before, fmt.Errorf("compact up to revision %d: %w", upTo, err)
 	}

@@ -39,7 +39,9 @@ func (l *Log) Changes(ctx context.Context, f store.From) (store.Changes, error) 
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
+	if err := l.lockFor(ctx, f); err != nil {
+		return nil, err
+	}
 	defer l.mu.Unlock()
 	if err := l.checkLocked(span, f.After); err != nil {
 		return nil, err
@@ -52,6 +54,24 @@ func (l *Log) Changes(ctx context.Context, f store.From) (store.Changes, error) 
 		l.holds[k] = f.After
 	}
 	return k, nil
+}
+
+// lockFor locks mu for a new feed, unless it returns an error. With Hold it first waits until a compaction is over
+// that is further than the feed: it has been decided, and does not look for feeds any more.
+func (l *Log) lockFor(ctx context.Context, f store.From) error {
+	for {
+		l.mu.Lock()
+		under := l.compacting
+		if !f.Hold || under == nil || f.After >= under.upTo {
+			return nil
+		}
+		l.mu.Unlock()
+		select {
+		case <-under.over:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // checkLocked refuses a feed that is to continue after a revision.

@@ -2,7 +2,6 @@ package revlog
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -126,7 +125,7 @@ func (l *Log) noteEnd(ctx context.Context, noted int64) {
 // manifestLocked is the present state as a manifest.
 func (l *Log) manifestLocked() format.Manifest {
 	m := format.Manifest{
-		UUID: hex.EncodeToString(l.uuid[:]), Base: l.base, NextSegment: l.nextSegment,
+		UUID: l.ID(), Base: l.base, NextSegment: l.nextSegment,
 		Compacted: l.compacted, Floors: map[string]format.Mark{}, Rest: l.index.Rest, Raised: l.raised,
 	}
 	for name, r := range l.index.Resources {

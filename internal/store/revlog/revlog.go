@@ -21,6 +21,7 @@ package revlog
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -142,6 +143,7 @@ type Log struct {
 	base                int64 // revision of the empty store
 	nextSegment         uint32
 	compacted           format.Mark
+	compacting          *decided        // a compaction that is not in the manifest yet; nil: there is none
 	raised              *format.Raised  // what the manifest says; it does not change
 	holds               map[*feed]int64 // what feeds with From.Hold have delivered
 	wake                chan struct{}   // closed and replaced whenever current or compacted moves
@@ -348,6 +350,9 @@ type Floor struct {
 	Reason    string    // what removed it: "age", "bytes", "requested"; "" if unknown
 	RemovedAt time.Time // when it was removed; zero if unknown
 }
+
+// ID tells this log from all others: it is made with it, and a copy has it too.
+func (l *Log) ID() string { return hex.EncodeToString(l.uuid[:]) }
 
 // Stats returns the present figures; the maps belong to the caller.
 func (l *Log) Stats() Stats {

@@ -58,8 +58,9 @@ type Member struct {
 
 // Report is the state of a cluster.
 type Report struct {
-	ClusterID uint64   // 0: no member has answered
-	Members   []Member // in the order of the client's endpoints
+	At        time.Time // when it was asked for
+	ClusterID uint64    // 0: no member has answered
+	Members   []Member  // in the order of the client's endpoints
 	// Quorum is why a linearizable read failed; nil: a majority of the members works together.
 	Quorum error
 	// CertificateEnds is until when the client's certificate is valid; zero: there is none.
@@ -72,7 +73,7 @@ type Report struct {
 // request. It costs etcd no write. What is wrong is in the Report; the error is ctx's cause.
 func (m *Members) Inspect(ctx context.Context) (Report, error) {
 	endpoints := m.client.Endpoints()
-	report := Report{Members: make([]Member, len(endpoints))}
+	report := Report{At: time.Now(), Members: make([]Member, len(endpoints))}
 	clusters := make([]uint64, len(endpoints))
 	inspection, cancel := context.WithTimeout(ctx, inspectFor)
 	defer cancel()

@@ -122,6 +122,13 @@ func New(o Options) *Members {
 	return &Members{o: o, client: o.Client, logger: o.Logger, process: rand.Text()}
 }
 
+// Self returns what this replica says about itself.
+func (m *Members) Self() Replica {
+	r := m.o.Replica
+	r.Revision = m.o.Reached()
+	return r
+}
+
 func (m *Members) replicasPrefix() string { return m.o.Prefix + "replicas/" }
 func (m *Members) recordKey() string      { return m.replicasPrefix() + m.o.Replica.ID }
 func (m *Members) leaderKey() string      { return m.o.Prefix + "leader" }

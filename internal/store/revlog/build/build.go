@@ -92,6 +92,9 @@ type End struct {
 	// continues: what lies between may have been assigned, and is not used again.
 	From, To int64
 	Time     time.Time // when From was assigned
+	// Shared says that records may have one revision together, as in etcd. A log has one record at each:
+	// the others get the next ones that are free.
+	Shared bool
 }
 
 // Finish completes the log. All history up to End.To is compacted: reads of it, and changes after a
@@ -101,8 +104,13 @@ func (b *Builder) Finish(ctx context.Context, end End) error {
 		return fmt.Errorf("continue after revision %d, where %d were assigned, and the last one is %d: %w",
 			end.To, end.From, int64(format.MaxRevision), store.ErrInvalid)
 	}
+	b.segments.shared = end.Shared
 	if err := b.sort(ctx); err != nil {
 		return err
+	}
+	if end.From = max(end.From, b.segments.last); end.From >= end.To {
+		return fmt.Errorf("continue after revision %d, which is not above the last one, %d: %w",
+			end.To, end.From, store.ErrInvalid)
 	}
 	active, err := b.active(end.To)
 	if err != nil {

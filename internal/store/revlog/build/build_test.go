@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/store/revlog/build"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
@@ -141,6 +142,62 @@ func TestARevisionIsPutOnce(t *testing.T) {
 			!strings.Contains(err.Error(), "revision 2:") {
 			t.Errorf("revision 2 twice among %d: %v", n, err)
 		}
+	}
+}
+
+// TestRecordsOfOneRevisionGetTheNextOnes: each has its own, also where they are in different runs, and the log
+// continues above them.
+func TestRecordsOfOneRevisionGetTheNextOnes(t *testing.T) {
+	for _, n := range []int{3, 1000} {
+		files := disk.NewMemory()
+		b := build.New(files, runBytes)
+		for i := range n {
+			r := store.Record{
+				Key: fmt.Sprintf("pods/a/%d", i), Value: []byte(strings.Repeat("x", 50)), ModRevision: int64(10 + i%2),
+				CreateRevision: int64(10 - i%2), Time: time.UnixMilli(1),
+			}
+			if err := b.Put(r); err != nil {
+				t.Fatalf("put record %d: %v", i, err)
+			}
+		}
+		last := int64(10 + n - 1)
+		if err := b.Finish(t.Context(), build.End{From: 11, To: last + 1, Time: time.UnixMilli(1), Shared: true}); err != nil {
+			t.Fatalf("%d records: %v", n, err)
+		}
+		m := manifest(t, files)
+		if m.Raised.From != last {
+			t.Errorf("%d records: the log continues after %d, want %d", n, m.Raised.From, last)
+		}
+		log, err := revlog.Open(t.Context(), revlog.Options{Dir: "log", FS: files})
+		if err != nil {
+			t.Fatalf("open the log of %d records: %v", n, err)
+		}
+		page, err := log.Read(t.Context(), store.Query{End: store.PrefixEnd("")})
+		if err = errors.Join(err, log.Close()); err != nil {
+			t.Fatalf("read the log of %d records: %v", n, err)
+		}
+		seen := map[int64]bool{}
+		for _, r := range page.Records {
+			seen[r.ModRevision] = true
+		}
+		if len(page.Records) != n || len(seen) != n || !seen[10] || !seen[last] {
+			t.Errorf("%d records: %d are there, at %d revisions", n, len(page.Records), len(seen))
+		}
+	}
+}
+
+// TestALogContinuesAboveItsRecords: sharing can raise them.
+func TestALogContinuesAboveItsRecords(t *testing.T) {
+	b := build.New(disk.NewMemory(), runBytes)
+	for i := range 5 {
+		r := store.Record{Key: fmt.Sprintf("pods/a/%d", i), ModRevision: 10, CreateRevision: 10, Time: time.UnixMilli(1)}
+		if err := b.Put(r); err != nil {
+			t.Fatalf("put record %d: %v", i, err)
+		}
+	}
+	err := b.Finish(t.Context(), build.End{From: 10, To: 14, Time: time.UnixMilli(1), Shared: true})
+	if !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("continue after 14, with a record at 14: %v", err)
 	}
 }
 

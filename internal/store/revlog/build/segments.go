@@ -17,6 +17,7 @@ type segments struct {
 	fs      disk.FS
 	id      format.StoreID
 	bytes   int64  // where a segment ends
+	shared  bool   // records may have one revision: End.Shared
 	next    uint32 // id of the next one
 	entries []format.SegmentEntry
 
@@ -30,7 +31,12 @@ type segments struct {
 
 // put adds a record.
 func (s *segments) put(revision int64, record []byte) error {
-	if revision <= s.last {
+	switch {
+	case revision > s.last:
+	case s.shared:
+		revision = s.last + 1
+		format.MoveRecord(record, revision)
+	default:
 		return fmt.Errorf("two records have the revision %d: %w", revision, store.ErrInvalid)
 	}
 	if s.file != nil && s.entry().End+int64(len(s.frame)+len(record)) > s.bytes {

@@ -141,6 +141,14 @@ func StampRecord(b []byte, s Stamp) {
 	binary.LittleEndian.PutUint64(b[32:], uint64(s.Millis))
 }
 
+// MoveRecord gives a stamped record that is no deletion a later revision. SealRecord must follow.
+func MoveRecord(b []byte, revision int64) {
+	if binary.LittleEndian.Uint64(b[24:]) == 0 { // it was the creation: that is another revision now
+		copy(b[24:32], b[16:24])
+	}
+	binary.LittleEndian.PutUint64(b[8:], uint64(revision))
+}
+
 // SealRecord computes the checksum of a record that is complete.
 func SealRecord(b []byte, seed uint32) {
 	binary.LittleEndian.PutUint32(b, crc32.Update(seed, castagnoli, b[4:]))

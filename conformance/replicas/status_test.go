@@ -1,0 +1,80 @@
+package replicas_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/conformance/oracle/etcd"
+)
+
+// status returns what a replica reports of itself.
+func (r *replica) status(t *testing.T) gapless.ReplicaStatus {
+	t.Helper()
+	body, err := r.client.RESTClient().Get().AbsPath(gapless.ReplicaStatusPath).DoRaw(t.Context())
+	if err != nil {
+		t.Fatalf("ask a replica for its status: %v", err)
+	}
+	var status gapless.ReplicaStatus
+	if err := json.Unmarshal(body, &status); err != nil {
+		t.Fatalf("read the status: %v", err)
+	}
+	return status
+}
+
+// TestAReplicaReportsEtcdAndTheOthers: also how far each is, and what it has while etcd is away.
+func TestAReplicaReportsEtcdAndTheOthers(t *testing.T) {
+	m, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
+	if err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	stopped := false
+	stop := func() {
+		if !stopped {
+			stopped = true
+			if err := m.Stop(); err != nil {
+				t.Errorf("stop etcd: %v", err)
+			}
+		}
+	}
+	t.Cleanup(stop)
+	a, b := start(t, m.URL(), t.TempDir(), nil), start(t, m.URL(), t.TempDir(), nil)
+	made, err := a.client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a", "1"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create at A: %v", err)
+	}
+	atB := b.status(t)
+	if atB.Away != "" || uint64(atB.ResourceVersion) < version(t, made.ResourceVersion) ||
+		atB.ResourceVersion < atB.Etcd.ResourceVersion {
+		t.Errorf("B has %d, and etcd %d, after a write at %s (%s)", atB.ResourceVersion, atB.Etcd.ResourceVersion,
+			made.ResourceVersion, atB.Away)
+	}
+	if len(atB.Holes) != 1 || atB.Holes[0].After != 0 { // before its first state
+		t.Errorf("the holes of B are %v", atB.Holes)
+	}
+	if etcd := atB.Etcd; !etcd.Quorum || etcd.Cluster == "" || len(etcd.Members) != 1 || etcd.Members[0].Role != "leader" ||
+		etcd.Members[0].DBBytes == 0 || len(etcd.Problems) != 0 {
+		t.Errorf("of etcd B reports %+v", etcd)
+	}
+	harness.Eventually(t, "both replicas are registered, and one leads", func() bool {
+		atA, atB := a.status(t), b.status(t)
+		ids := []string{atA.ID, atB.ID}
+		slices.Sort(ids)
+		return len(atA.Replicas) == 2 && slices.Equal(ids, []string{atA.Replicas[0].ID, atA.Replicas[1].ID}) &&
+			slices.Contains(ids, atA.Leader) && atA.Leader == atB.Leader &&
+			uint64(atA.Replicas[0].ResourceVersion) > 0 && uint64(atA.Replicas[1].ResourceVersion) > 0
+	})
+	stop()
+	without := b.status(t)
+	if without.Away == "" || without.ReplicasUnknown == "" || without.ResourceVersion < atB.ResourceVersion {
+		t.Errorf("without etcd B reports %+v", without)
+	}
+	harness.Eventually(t, "B reports that etcd has no quorum", func() bool {
+		etcd := b.status(t).Etcd
+		return !etcd.Quorum && len(etcd.Problems) > 0 && etcd.Members[0].Problem != ""
+	})
+}

@@ -1,0 +1,295 @@
+package migrate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+// cluster is what etcd has at one revision.
+type cluster struct {
+	*mover
+
+	rev       int64
+	prefix    string   // of all objects, with a slash at its end
+	resources []string // that have objects, as pages has them
+	first     string   // the first key of an object; "" if there is none
+	count     int64
+	at        time.Time // of the revision
+
+	mu   sync.Mutex
+	ends map[clientv3.LeaseID]time.Time // when leases do
+}
+
+func (m *mover) cluster() *cluster {
+	prefix := "/" + strings.Trim(m.Prefix, "/") + "/"
+	return &cluster{mover: m, prefix: prefix, ends: map[clientv3.LeaseID]time.Time{}}
+}
+
+// scanKeys is how many keys, without values, are read at once.
+const scanKeys = 5000
+
+// scan finds out which resources have objects now. other gets the keys that are of none, or are excluded, as etcd
+// has them.
+func (c *cluster) scan(ctx context.Context, other func(key string) error) error {
+	c.rev, c.count, c.first, c.resources, c.at = 0, 0, "", nil, time.Now()
+	found := map[string]bool{}
+	from, end := c.prefix, clientv3.GetPrefixRangeEnd(c.prefix)
+	for {
+		resp, err := c.get(ctx, from, end, clientv3.WithLimit(scanKeys), clientv3.WithKeysOnly())
+		if err != nil {
+			return err
+		}
+		for _, kv := range resp.Kvs {
+			key, known := c.storeKey(kv.Key)
+			if !known {
+				if err := other(string(kv.Key)); err != nil {
+					return err
+				}
+				continue
+			}
+			if c.count++; c.count == 1 {
+				c.first = string(kv.Key)
+			}
+			found[store.ResourceOf(key)] = true
+		}
+		if !resp.More {
+			break
+		}
+		from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+	}
+	for resource := range found {
+		c.resources = append(c.resources, resource)
+	}
+	slices.SortFunc(c.resources, func(a, b string) int { return before(a+"/", b+"/") })
+	return nil
+}
+
+// storeKey returns the key in the store of a key in etcd, if it is of an object that is moved.
+func (c *cluster) storeKey(at []byte) (key string, moved bool) {
+	key, known := c.layout.StoreKey(string(at))
+	return key, known && !c.isExcluded(string(at))
+}
+
+// isExcluded reports whether Options.Without names a key.
+func (c *cluster) isExcluded(at string) bool {
+	rest := strings.TrimPrefix(at, c.prefix)
+	return slices.ContainsFunc(c.Without, func(start string) bool { return strings.HasPrefix(rest, start) })
+}
+
+// remade are the beginnings of the keys under which kube-apiserver has what it makes again, with what is in such a
+// value; none: all are made again. Others, that have the same beginning, are of users.
+var remade = []struct { //nolint:gochecknoglobals // a constant
+	start string
+	marks []string
+}{
+	// Which addresses and ports are given out, and which servers there are: kubernetes
+	// pkg/registry/core/service/ipallocator, pkg/controlplane/reconcilers.
+	{"ranges/", nil},
+	{"masterleases/", nil},
+	{"peerserverleases/", nil},
+	// For the groups that it serves itself.
+	{"apiregistration.k8s.io/apiservices/", []string{"kube-aggregator.kubernetes.io/automanaged"}},
+	// Made at each start, and updated: kubernetes pkg/registry/flowcontrol/ensurer.
+	{"flowschemas/", updated},
+	{"prioritylevelconfigurations/", updated},
+}
+
+// updated is the annotation flowcontrol.AutoUpdateAnnotationKey, true, in protobuf and in JSON.
+var updated = []string{ //nolint:gochecknoglobals // a constant
+	"apf.kubernetes.io/autoupdate-spec\x12\x04true", `"apf.kubernetes.io/autoupdate-spec":"true"`,
+}
+
+// get reads a range of keys at the cluster's revision; 0: at the present one, which is the cluster's then.
+func (c *cluster) get(ctx context.Context, from, end string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	limited, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), 3*contactFor, errNoContact)
+	defer cancel()
+	options = append(options, clientv3.WithRange(end), clientv3.WithRev(c.rev))
+	resp, err := c.client.Get(limited, from, options...)
+	switch {
+	case isCompacted(err):
+		return nil, fmt.Errorf("read etcd at revision %d, which was compacted meanwhile: stop all servers that use it, and "+
+			"what compacts it: %w", c.rev, err)
+	case err != nil && limited.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("read etcd: %w: %w", errNoContact, err)
+	case err != nil:
+		return nil, fmt.Errorf("read etcd: %w", err)
+	}
+	if c.rev == 0 {
+		c.rev = resp.Header.Revision
+	}
+	return resp, nil
+}
+
+func isCompacted(err error) bool { return errors.Is(err, rpctypes.ErrCompacted) }
+
+const (
+	// A page has about pageBytes: the first pages of a resource are small, and the others as large as that
+	// allows, because etcd counts keys. The largest values may follow the smallest: pageLimit bounds the memory
+	// then, to 96 MiB of values of 1.5 MiB.
+	pageBytes            = 2 << 20
+	leastKeys, pageLimit = 16, 64
+)
+
+// pages returns the objects of a resource; "": all.
+func (c *cluster) pages(ctx context.Context, resource string) pages {
+	resources := c.resources
+	if resource != "" {
+		resources = []string{resource}
+	}
+	return func(yield func([]object, error) bool) {
+		for _, resource := range resources {
+			from, err := c.layout.Key(resource + "/")
+			end := clientv3.GetPrefixRangeEnd(from)
+			for limit, more := int64(leastKeys), true; more; {
+				var resp *clientv3.GetResponse
+				if err == nil {
+					resp, err = c.get(ctx, from, end, clientv3.WithLimit(limit))
+				}
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				page := converted(resp.Kvs, func(kv *mvccpb.KeyValue) object { return c.object(ctx, kv) })
+				page = slices.DeleteFunc(page, func(o object) bool { return o.key == "" })
+				if !yield(page, cmp.Or(ctx.Err(), failed(page))) {
+					return
+				}
+				if more = resp.More; more {
+					from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
+					limit = min(max(limit*pageBytes/sizeOf(resp.Kvs), leastKeys), 4*limit, pageLimit)
+				}
+			}
+		}
+	}
+}
+
+// sizeOf returns how many bytes values have, at least one.
+func sizeOf(kvs []*mvccpb.KeyValue) int64 {
+	size := int64(1)
+	for _, kv := range kvs {
+		size += int64(len(kv.Value))
+	}
+	return size
+}
+
+// object reads a value as servers do. Its key is "" for what is none, or is excluded. When it was written is not
+// known, but for what expires: the others get one time, because a log has a note of each record that is older than the
+// one before it.
+func (c *cluster) object(ctx context.Context, kv *mvccpb.KeyValue) object {
+	key, moved := c.storeKey(kv.Key)
+	if !moved {
+		return object{}
+	}
+	o := object{key: key, mod: kv.ModRevision, create: kv.CreateRevision, written: c.at}
+	if o.value, o.err = c.layout.Decode(key, kv.Value); o.err == nil && kv.Lease != 0 && c.EventTTL > 0 {
+		var expires time.Time
+		if expires, o.err = c.expiry(ctx, clientv3.LeaseID(kv.Lease)); o.err == nil {
+			o.written = expires.Add(-c.EventTTL)
+		}
+	}
+	return o
+}
+
+// expiry returns when a lease ends.
+func (c *cluster) expiry(ctx context.Context, id clientv3.LeaseID) (time.Time, error) {
+	c.mu.Lock()
+	at, known := c.ends[id]
+	c.mu.Unlock()
+	if known {
+		return at, nil
+	}
+	resp, err := c.client.TimeToLive(ctx, id)
+	if err != nil {
+		return time.Time{}, failure{fmt.Errorf("read a lease from etcd: %w", err)}
+	}
+	at = time.Now().Add(time.Duration(max(resp.TTL, 0)) * time.Second) // -1: it has ended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends[id] = at
+	return at, nil
+}
+
+// leavesOut reports whether a key that scan's other has got is left out: kube-apiserver makes it again, or
+// Options.Without names it.
+func (c *cluster) leavesOut(ctx context.Context, key string) (bool, error) {
+	if c.isExcluded(key) {
+		return true, nil
+	}
+	for _, r := range remade {
+		switch {
+		case !strings.HasPrefix(key, c.prefix+r.start):
+			continue
+		case r.marks == nil:
+			return true, nil
+		}
+		resp, err := c.get(ctx, key, key+"\x00")
+		if err != nil {
+			return false, err
+		}
+		return len(resp.Kvs) == 0 || slices.ContainsFunc(r.marks, func(mark string) bool {
+			return bytes.Contains(resp.Kvs[0].Value, []byte(mark))
+		}), nil
+	}
+	return false, nil
+}
+
+// ErrChanged says that somebody has written to etcd while its objects were read.
+var ErrChanged = errors.New("it was written while the objects were read: stop all servers that use this etcd, and run " +
+	"gapless migrate again")
+
+// unchanged returns ErrChanged if an object was written after the cluster's revision.
+func (c *cluster) unchanged(ctx context.Context) error {
+	now, err := c.client.Get(ctx, c.prefix, clientv3.WithKeysOnly())
+	if err != nil {
+		return fmt.Errorf("read etcd's revision: %w", err)
+	}
+	if now.Header.Revision == c.rev {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	watcher := clientv3.NewWatcher(c.client)
+	defer func() { _ = watcher.Close() }() // its stream ends with it
+	responses := watcher.Watch(ctx, c.prefix, clientv3.WithPrefix(), clientv3.WithRev(c.rev+1), clientv3.WithCreatedNotify())
+	ask := time.NewTicker(100 * time.Millisecond) // as apiserver's progress requester does
+	defer ask.Stop()
+	for {
+		select {
+		case r, open := <-responses:
+			if err := r.Err(); err != nil || !open {
+				return fmt.Errorf("read what was written to etcd meanwhile: %w", cmp.Or(err, context.Cause(ctx), errWatchEnded))
+			}
+			for _, e := range r.Events {
+				key, moved := c.storeKey(e.Kv.Key)
+				if moved && (e.Type == clientv3.EventTypePut || store.ResourceOf(key) != "events") {
+					return fmt.Errorf("%s: %w", e.Kv.Key, ErrChanged)
+				}
+			}
+			if r.IsProgressNotify() && r.Header.Revision >= now.Header.Revision {
+				return nil
+			}
+		case <-ask.C:
+			if err := watcher.RequestProgress(ctx); err != nil {
+				return fmt.Errorf("ask etcd for the progress of a watch: %w", err)
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+var errWatchEnded = errors.New("etcd ended the watch")
