@@ -179,7 +179,9 @@ func (r *Run) alone(ctx context.Context, s *Sample, clients int) (err error) {
 	}
 	value := string(found.Kvs[0].Value)
 	var ops int64
-	u, err := r.measure(ctx, func() (err error) {
+	unprofiled := *r
+	unprofiled.profiles = "" // the server does nothing
+	u, err := unprofiled.measure(ctx, func() (err error) {
 		ops, err = during(ctx, r.Scale.For, clients, func(worker, i int) error {
 			key := fmt.Sprintf("/alone/configmaps/default/%s-%03d-%06d", r.unique(), worker, i)
 			_, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).

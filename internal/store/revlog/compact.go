@@ -65,17 +65,6 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 	return done, l.merge(ctx, usualDead)
 }
 
-// Sync waits until what is visible is on disk, which it always is without Options.Early. Errors: those of Commit.
-func (l *Log) Sync(ctx context.Context) error {
-	l.mu.Lock()
-	synced := l.durable == l.current
-	l.mu.Unlock()
-	if synced {
-		return nil
-	}
-	return l.betweenGroups(ctx, l.Durable)
-}
-
 // task is something that the sequencer does while nothing is written.
 type task struct {
 	do   func() error

@@ -113,18 +113,13 @@ type group struct {
 	writes    []pending
 	conflicts []pending // version is what the condition met; zero if nothing
 	bytes     int       // of the records of writes
-	frame     format.Frame
 }
 
 func (l *Log) commitGroup(requests []*request) {
 	requests = refuseLater(requests)
 	g, err := l.decide(requests)
-	written := false
 	if err == nil && len(g.writes) > 0 {
-		if err = l.writeGroup(&g); err == nil && !l.opts.Early {
-			err = l.syncGroup(&g)
-		}
-		if written = err == nil; written {
+		if err = l.writeGroup(&g); err == nil {
 			l.publish(&g)
 		}
 	}
@@ -144,9 +139,6 @@ func (l *Log) commitGroup(requests []*request) {
 			out = outcome{err: err}
 		}
 		p.request.done <- out
-	}
-	if written && l.opts.Early {
-		_ = l.syncGroup(&g) // it is poison, for later groups
 	}
 }
 
@@ -209,7 +201,7 @@ func (l *Log) decide(requests []*request) (group, error) {
 	return g, l.poison
 }
 
-// writeGroup writes the group, which syncGroup makes durable. After *store.UnavailableError nothing of it
+// writeGroup makes the group durable; with Options.Early it is soon. After *store.UnavailableError nothing of it
 // is there and a later group may succeed, after store.ErrOutcomeUnknown a later
 // start may find it; after *store.PoisonedError too, and no group succeeds.
 func (l *Log) writeGroup(g *group) error {
@@ -230,28 +222,26 @@ func (l *Log) writeGroup(g *group) error {
 		valueEnd := valueAt + p.request.valueLen
 		p.value = b[valueAt:valueEnd:valueEnd]
 	}
-	b, g.frame = format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.Revision, Chain: seg.chain},
+	b, f := format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.Revision, Chain: seg.chain},
 		seg.seed, seg.end)
 	if _, err := seg.file.WriteAt(b, seg.end); err != nil {
 		return l.undo(len(g.writes), fmt.Errorf("write %s: %w", seg.name, err))
 	}
-	return nil
-}
-
-// syncGroup makes a group durable that is written. It does so before the next one is written, so that the last
-// frame alone may be missing on disk. Error: *store.PoisonedError.
-func (l *Log) syncGroup(g *group) error {
-	seg := l.active
-	if err := seg.file.Sync(); err != nil {
-		return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
+	if !l.opts.Early {
+		if err := seg.file.Sync(); err != nil {
+			return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
+		}
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writtenLocked()
 	l.groups++
-	seg.end += g.frame.Size()
-	seg.chain = g.frame.Payload
+	seg.end += f.Size()
+	seg.chain = f.Payload
 	seg.last = g.writes[len(g.writes)-1].version.Revision
-	l.durable = seg.last
-	l.mu.Unlock()
+	if !l.opts.Early {
+		l.durable = seg.last
+	}
 	return nil
 }
 
@@ -336,7 +326,7 @@ func (l *Log) clearTail() error {
 	if !l.dirtyTail {
 		return nil
 	}
-	err := l.resetTail(nil)
+	err := l.resetTail(nil, format.MaxFrameBytes)
 	l.dirtyTail = err != nil
 	return err
 }
@@ -358,9 +348,12 @@ func (l *Log) grow(need int64) error {
 	return nil
 }
 
-// roll seals the active segment and starts the next one. Unless it returns
+// roll seals the active segment, all of which is on disk then, and starts the next one. Unless it returns
 // *store.PoisonedError, an error means that nothing has changed.
 func (l *Log) roll(need int64) error {
+	if err := l.syncWritten(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	entry := format.SegmentEntry{ID: l.nextSegment, Kind: format.KindLog, First: l.current + 1, Last: l.current}
 	l.nextSegment++
