@@ -49,6 +49,7 @@ type Store struct {
 	moved     chan struct{} // closed and replaced when visible or compacted moves
 
 	health  health
+	synced  atomic.Int64  // the revision up to which the replica has every change on disk
 	cluster atomic.Uint64 // the id of the cluster whose history the log has; 0: not known yet
 
 	failing  chan error // holds one: a call has found out that etcd's history went back
@@ -93,6 +94,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("make a client of etcd: %w", err), s.release(), log.Close())
 	}
 	s.leases = newLeases(s.client)
+	s.synced.Store(s.visible.rev) // Open of the log has made it durable
 	s.health.begin()
 	return s, nil
 }
