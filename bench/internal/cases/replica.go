@@ -127,7 +127,7 @@ func (r *Run) over(ctx context.Context, n int) (servers []*peer.Server, stop fun
 	for i := range n {
 		name := fmt.Sprint("server-", i)
 		if i > 0 && r.Program.Name == peer.Gapless { // clients move between them
-			err = os.CopyFS(filepath.Join(r.dir, name, "pki"), os.DirFS(filepath.Join(r.dir, "server-0", "pki")))
+			err = peer.CopyKeys(filepath.Join(r.dir, name, "pki"), filepath.Join(r.dir, "server-0", "pki"))
 		}
 		var s *peer.Server
 		if err == nil {
