@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/gapless-io/gapless/bench/internal/load"
 	"github.com/gapless-io/gapless/bench/internal/peer"
 	"github.com/gapless-io/gapless/bench/internal/wire"
@@ -30,6 +28,8 @@ func replicas() []Case {
 				{Name: "etcd", Unit: "us/write", Goal: Ratio(1. / 2)},
 				{Name: "sent", Unit: "KB/write", Goal: Ratio(1. / 2)},
 				{Name: "cpu", Unit: "us/write"},
+				{Name: "alone-etcd", Unit: "us/write"},
+				{Name: "alone-sent", Unit: "KB/write"},
 			},
 		}, {
 			Name: "replica-failover", Title: "over etcd: a server is killed, its client watches another one, 50 writes/s",
@@ -162,41 +162,8 @@ func runReplicaCreates(clients int) func(context.Context, *Run) (Sample, error) 
 		if s, err = runCreate(load.ConfigMap, clients)(ctx, r); err != nil {
 			return s, err
 		}
-		return s, r.alone(ctx, &s, clients)
+		return s, r.createdAlone(ctx, &s, clients)
 	}
-}
-
-// alone lets clients of etcd create keys as servers do, with the bytes of an object that is there.
-func (r *Run) alone(ctx context.Context, s *Sample, clients int) (err error) {
-	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{r.store.URL}})
-	if err != nil {
-		return fmt.Errorf("make a client of etcd: %w", err)
-	}
-	defer func() { err = errors.Join(err, client.Close()) }()
-	found, err := client.Get(ctx, "/registry/configmaps/default/", clientv3.WithPrefix(), clientv3.WithLimit(1))
-	if err != nil || len(found.Kvs) == 0 {
-		return errors.Join(errors.New("etcd has no ConfigMap"), err)
-	}
-	value := string(found.Kvs[0].Value)
-	var ops int64
-	unprofiled := *r
-	unprofiled.profiles = "" // the server does nothing
-	u, err := unprofiled.measure(ctx, func() (err error) {
-		ops, err = during(ctx, r.Scale.For, clients, func(worker, i int) error {
-			key := fmt.Sprintf("/alone/configmaps/default/%s-%03d-%06d", r.unique(), worker, i)
-			_, err := client.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "=", 0)).
-				Then(clientv3.OpPut(key, value)).Else(clientv3.OpGet(key)).Commit()
-			return err
-		})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	s.Values["alone"] = float64(ops) / u.wall.Seconds()
-	s.Values["slower"] = s.Values["alone"] / s.Values["rate"]
-	s.Values["alone-etcd"] = float64(u.store.Microseconds()) / float64(ops)
-	return nil
 }
 
 // runReplicaStart measures restarts of gapless with its log (warm) and without (cold), and of kube-apiserver over the
@@ -296,7 +263,7 @@ func runReplicaLoad(ctx context.Context, r *Run) (s Sample, err error) {
 	defer func() { writers.Close() }()
 	for i := range loadResources {
 		one, err := definedWriters(ctx, r.Target, servers[i%len(servers)].Target,
-			load.Object{Namespace: "default", Name: r.unique(), Group: fmt.Sprintf("n%02d.%s", i, load.Group)})
+			load.Object{Namespace: "default", Name: r.unique(), Group: loadGroup(i)})
 		if err != nil {
 			return s, err
 		}
@@ -329,8 +296,11 @@ func runReplicaLoad(ctx context.Context, r *Run) (s Sample, err error) {
 	for _, one := range cpu {
 		s.Values["cpu"] += float64(one.Microseconds()) / float64(writes)
 	}
-	return s, nil
+	return s, r.watchedAlone(ctx, &s, len(servers), writes)
 }
+
+// loadGroup is the group of one of the resources.
+func loadGroup(i int) string { return fmt.Sprintf("n%02d.%s", i, load.Group) }
 
 // definedWriters defines the resource of an object at one server, and returns its writer at another one.
 func definedWriters(ctx context.Context, at, writes wire.Target, object load.Object) (load.Writers, error) {

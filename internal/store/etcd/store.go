@@ -280,8 +280,11 @@ func (s *Store) wait(ctx context.Context, rev int64) (moment, error) {
 func (s *Store) show(at moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.visible = moment{pos: max(s.visible.pos, at.pos), rev: max(s.visible.rev, at.rev)}
-	s.wakeLocked()
+	next := moment{pos: max(s.visible.pos, at.pos), rev: max(s.visible.rev, at.rev)}
+	if next != s.visible {
+		s.visible = next
+		s.wakeLocked()
+	}
 }
 
 func (s *Store) wakeLocked() {
