@@ -24,7 +24,7 @@ type Bench struct {
 	Kube     peer.Program   // kube-apiserver, for the cases with built-in kinds; it needs no path without them
 	Relay    peer.Program   // gapless, for the cases of a relay
 	Scale    Scale
-	Select   *regexp.Regexp // of names; nil selects all
+	Select   *regexp.Regexp // of names; nil selects all but those that are Asked
 	Dir      string         // for data, on the disk to measure
 	Profiles string         // directory that gets CPU profiles of gapless; may be empty
 	Log      io.Writer      // progress, a line per run
@@ -37,9 +37,15 @@ type Bench struct {
 // NeedsKube reports whether a selected case needs kube-apiserver.
 func (b *Bench) NeedsKube() bool {
 	upstream := slices.ContainsFunc(b.Programs, func(p peer.Program) bool { return p.Name == peer.Upstream })
-	return slices.ContainsFunc(All(), func(c Case) bool {
-		return (c.Kinds && upstream || c.Etcd) && (b.Select == nil || b.Select.MatchString(c.Name))
-	})
+	return slices.ContainsFunc(All(), func(c Case) bool { return (c.Kinds && upstream || c.Etcd) && b.Plays(c) })
+}
+
+// Plays reports whether a case is selected.
+func (b *Bench) Plays(c Case) bool {
+	if b.Select == nil {
+		return !c.Asked
+	}
+	return b.Select.MatchString(c.Name)
 }
 
 // Run runs the selected cases and returns what they measured. Cases that fail are
@@ -48,7 +54,7 @@ func (b *Bench) Run(ctx context.Context) (*Report, error) {
 	report := &Report{}
 	var errs []error
 	for _, c := range All() {
-		if b.Select != nil && !b.Select.MatchString(c.Name) {
+		if !b.Plays(c) {
 			continue
 		}
 		if ctx.Err() != nil {
