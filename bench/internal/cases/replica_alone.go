@@ -80,7 +80,7 @@ func (r *Run) watchedAlone(ctx context.Context, s *Sample, watchers, writes int)
 			return fmt.Errorf("make a client of etcd: %w", err)
 		}
 		wg.Go(func() { // ends with ctx
-			defer func() { _ = watcher.Close() }() // its context has ended
+			defer func() { _ = watcher.Close() }()                           // its context has ended
 			for range watcher.Watch(ctx, "/alone/", clientv3.WithPrefix()) { //nolint:revive // what comes is of no interest
 			}
 		})

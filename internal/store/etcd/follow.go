@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -323,22 +322,6 @@ func (s *Store) take(ctx context.Context, first clientv3.WatchResponse, more cli
 		}
 	}
 	return failed
-}
-
-// soon returns what has arrived, or arrives while everything that can run has run once: where writers and watchers wait
-// for the processor, many changes cost hardly more than one. An idle server does not wait.
-func soon(responses clientv3.WatchChan) (r clientv3.WatchResponse, open bool) {
-	select {
-	case r, open = <-responses:
-		return r, open
-	default:
-	}
-	runtime.Gosched()
-	select {
-	case r, open = <-responses:
-	default:
-	}
-	return r, open
 }
 
 // translate adds the events of a response, and returns up to where the watch has come.

@@ -93,7 +93,7 @@ func TestAPowerFailureTakesTheLastEarlyWritesAlone(t *testing.T) {
 	lost, most := 0, 0
 	for crashing := 1; ; crashing++ {
 		random := rand.New(rand.NewPCG(seed, uint64(crashing)))
-		fs := disktest.New(random)
+		fs := disktest.New(rand.New(rand.NewPCG(seed, uint64(-crashing)))) // another goroutine syncs
 		fs.SetFault(func(op disktest.Op) error {
 			if op.Call == crashing {
 				return disktest.ErrCrashed
