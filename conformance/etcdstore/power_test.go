@@ -253,7 +253,7 @@ func (m *machine) judge() {
 	for i, c := range m.read {
 		got := fmt.Sprint(c.Revision, c.Key, c.Deleted, string(c.Value))
 		if i >= len(want) || got != want[i] {
-			m.Fatalf("change %d of %d that the reader has is %q, and not one of %q", i, len(m.read), got, want[min(i, len(want)):])
+			m.Fatalf("change %d of the reader is %q, and not the first of %q", i, got, want[min(i, len(want)):])
 		}
 	}
 	if len(m.read) != len(want) {

@@ -18,12 +18,12 @@ import (
 func replicas() []Case {
 	all := slices.Concat(replicaCreates(), []Case{
 		replicaStart(), {
-			Name: "replica-visible", Title: "over etcd: a write at one server, 50/s, at a watcher of another one", Etcd: true,
+			Name: "replica-visible", Title: "over etcd: a write at one server until another shows it", Etcd: true,
 			Run: runReplicaVisible, Metrics: []Metric{
 				{Name: "p50", Unit: "ms", Goal: Ratio(1)}, {Name: "p99", Unit: "ms", Goal: Ratio(1)},
 			},
 		}, {
-			Name: "replica-etcd-load", Title: "over etcd: 3 servers, 100 writes/s to 20 resources", Etcd: true,
+			Name: "replica-etcd-load", Title: "over etcd: 3 servers, 100 writes/s, 20 resources", Etcd: true,
 			Run: runReplicaLoad, Metrics: []Metric{
 				{Name: "etcd", Unit: "us/write", Goal: Ratio(1. / 2)},
 				{Name: "sent", Unit: "KB/write", Goal: Ratio(1. / 2)},
@@ -52,7 +52,7 @@ func replicaCreates() []Case {
 		alone   Goal
 	}{{16, 1.5, Goal{}}, {256, 2, AtMost(1.18)}} {
 		all = append(all, Case{
-			Name: fmt.Sprintf("replica-creates-%d", c.clients), Title: "over etcd: create of a ConfigMap, " + clients(c.clients),
+			Name: fmt.Sprintf("replica-creates-%d", c.clients), Title: "over etcd: create, " + clients(c.clients),
 			Etcd: true, Run: runReplicaCreates(c.clients), Metrics: []Metric{
 				{Name: "rate", Unit: "/s", Goal: Times(c.rate)},
 				{Name: "cpu", Unit: "us", Goal: Ratio(1. / 4)},
