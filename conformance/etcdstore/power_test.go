@@ -119,7 +119,7 @@ func (m *machine) live(fails bool) {
 	if fails {
 		m.disk.Crash()
 	} else {
-		m.drain(ctx, s)
+		m.drain(s)
 	}
 	for _, h := range s.Stats().Holes {
 		if h.From > 0 {
@@ -221,9 +221,9 @@ func (m *machine) follow(ctx context.Context, s *etcd.Store) {
 }
 
 // drain waits until the reader has everything.
-func (m *machine) drain(ctx context.Context, s *etcd.Store) {
+func (m *machine) drain(s *etcd.Store) {
 	m.Helper()
-	rev := m.fence()
+	ctx, rev := within(m.T), m.fence()
 	reaches(ctx, m.T, s, rev)
 	for ctx.Err() == nil {
 		m.mu.Lock()

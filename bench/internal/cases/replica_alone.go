@@ -79,10 +79,12 @@ func (r *Run) watchedAlone(ctx context.Context, s *Sample, watchers, writes int)
 		if err != nil {
 			return fmt.Errorf("make a client of etcd: %w", err)
 		}
-		wg.Go(func() { // ends with ctx
-			defer func() { _ = watcher.Close() }()                           // its context has ended
-			for range watcher.Watch(ctx, "/alone/", clientv3.WithPrefix()) { //nolint:revive // what comes is of no interest
+		events := watcher.Watch(ctx, "/alone/", clientv3.WithPrefix())
+		wg.Go(func() { // ends with ctx, and so does the client
+			for range events {
+				continue
 			}
+			_ = watcher.Close()
 		})
 	}
 	u, err := a.run.measure(ctx, func() error {

@@ -90,7 +90,7 @@ func TestAPowerFailureTakesTheLastEarlyWritesAlone(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	seed := seeded(t).Uint64()
-	lost, most := 0, 0
+	most := 0
 	for crashing := 1; ; crashing++ {
 		random := rand.New(rand.NewPCG(seed, uint64(crashing)))
 		fs := disktest.New(rand.New(rand.NewPCG(seed, uint64(-crashing)))) // another goroutine syncs
@@ -136,8 +136,7 @@ func TestAPowerFailureTakesTheLastEarlyWritesAlone(t *testing.T) {
 			}
 			return
 		}
-		lost = survivePowerFailure(t, fs.PowerLoss(), writes, max(compacted, synced))
-		most = max(most, lost)
+		most = max(most, survivePowerFailure(t, fs.PowerLoss(), writes, max(compacted, synced)))
 	}
 }
 
