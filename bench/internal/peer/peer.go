@@ -341,7 +341,7 @@ func (s *Server) Kill() error {
 	if err := s.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill %s: %w", s.Name, err)
 	}
-	<-s.exit
+	_ = <-s.exit // it was killed
 	s.cmd = nil
 	return nil
 }
