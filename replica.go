@@ -70,7 +70,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	r.members = members.New(members.Options{
 		Client: r.client, Prefix: own, CertFile: s.cfg.Etcd.CertFile, Logger: s.cfg.Logger,
 		Replica: members.Replica{ID: id, URL: s.reachable(), Version: Version().GitVersion},
-		Reached: r.reached, CatchUp: r.store.Progress,
+		Reached: r.store.Kept, CatchUp: r.catchUp,
 	})
 	r.compactor = members.NewCompactor(r.members, members.CompactorOptions{Interval: max(s.cfg.Etcd.CompactionInterval, 0)})
 	r.health = &etcdHealth{store: r.patient, members: r.members}
@@ -132,6 +132,14 @@ func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 
 // reached returns the revision up to which the replica has every change.
 func (r *replica) reached() int64 { return r.store.Stats().Reached }
+
+// catchUp lets the replica have what etcd has committed, on its disk, and returns the revision.
+func (r *replica) catchUp(ctx context.Context) (int64, error) {
+	if _, err := r.store.Progress(ctx); err != nil {
+		return 0, err
+	}
+	return r.store.Keep(ctx)
+}
 
 // replicaLog is the log of a replica, with etcd's revisions in its figures.
 type replicaLog struct{ *etcd.Store }

@@ -1,7 +1,9 @@
 package bench_test
 
 import (
+	"flag"
 	"math"
+	"regexp"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,11 +14,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var selected = flag.String("cases", "", "regular expression of the cases to play; none: all but the longest of replicas")
+
 // TestEveryCaseWorksOnBothServers plays every case at the short scale: what comes
 // back must be whole and in order, and every metric must be there. How fast it is
-// is not looked at.
+// is not looked at. Those over an etcd start many servers: all of them are played with -cases replica.
 func TestEveryCaseWorksOnBothServers(t *testing.T) {
 	b := &cases.Bench{Scale: cases.Short(), Dir: t.TempDir(), Log: t.Output()}
+	if *selected != "" {
+		b.Select = regexp.MustCompile(*selected)
+	}
 	for _, name := range []string{peer.Upstream, peer.Gapless} {
 		p, err := peer.Build(t.Context(), name, "..", b.Dir)
 		if err != nil {
@@ -40,6 +47,9 @@ func TestEveryCaseWorksOnBothServers(t *testing.T) {
 		rows[row.Case] = row
 	}
 	for _, c := range cases.All() {
+		if !b.Plays(c) {
+			continue
+		}
 		for _, m := range c.Metrics {
 			for _, p := range b.Programs {
 				if c.Ours && p.Name != peer.Gapless {

@@ -15,6 +15,8 @@ import (
 type hangingDisk struct {
 	*disk.Memory
 
+	syncs bool // instead, what was written is not synced
+
 	mu   sync.Mutex
 	lets chan struct{} // closed when writes go on; nil: nothing hangs
 }
@@ -50,13 +52,26 @@ type hangingFile struct {
 }
 
 func (f hangingFile) WriteAt(b []byte, offset int64) (int, error) {
-	f.disk.mu.Lock()
-	lets := f.disk.lets
-	f.disk.mu.Unlock()
+	if !f.disk.syncs {
+		f.disk.wait()
+	}
+	return f.File.WriteAt(b, offset)
+}
+
+func (f hangingFile) Sync() error {
+	if f.disk.syncs {
+		f.disk.wait()
+	}
+	return f.File.Sync()
+}
+
+func (d *hangingDisk) wait() {
+	d.mu.Lock()
+	lets := d.lets
+	d.mu.Unlock()
 	if lets != nil {
 		<-lets
 	}
-	return f.File.WriteAt(b, offset)
 }
 
 // lines are what a store logs.
@@ -109,5 +124,28 @@ func TestAWatchEndsWhileTheDiskHangs(t *testing.T) {
 	}
 	if !logged.has("disk has not taken") {
 		t.Error("the watch was not ended while the disk hung")
+	}
+}
+
+// TestAWriteDoesNotWaitForTheReplicasDisk: etcd has it on disk, and what the replica's log loses it reads again.
+func TestAWriteDoesNotWaitForTheReplicasDisk(t *testing.T) {
+	member := startEtcd(t)
+	files := &hangingDisk{Memory: disk.NewMemory(), syncs: true}
+	o := optionsFor(member.URL())
+	o.Memory, o.FS = false, files
+	s := run(t, o)
+	ctx := within(t)
+	if _, err := s.Commit(ctx, store.Txn{Key: "pods/a", Value: []byte("1")}); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	letGo := files.hang()
+	t.Cleanup(letGo)
+	done, err := s.Commit(ctx, store.Txn{Key: "pods/b", Value: []byte("2")})
+	if err != nil {
+		t.Fatalf("commit while the replica's disk does not sync: %v", err)
+	}
+	page, err := s.Read(ctx, store.Query{Start: "pods/b", AtRevision: done.Revision})
+	if err != nil || len(page.Records) != 1 || string(page.Records[0].Value) != "2" {
+		t.Errorf("a write that was acknowledged is read as %+v, %v", page.Records, err)
 	}
 }

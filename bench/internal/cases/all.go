@@ -27,7 +27,8 @@ func All() []Case {
 	all = append(all, collecting(), managedMemory(), managedPods())
 	all = append(all, idling()...)
 	all = append(all, concurrentLists())
-	return append(all, relaying()...)
+	all = append(all, relaying()...)
+	return append(all, replicas()...)
 }
 
 func starting() Case {

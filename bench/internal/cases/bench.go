@@ -24,7 +24,7 @@ type Bench struct {
 	Kube     peer.Program   // kube-apiserver, for the cases with built-in kinds; it needs no path without them
 	Relay    peer.Program   // gapless, for the cases of a relay
 	Scale    Scale
-	Select   *regexp.Regexp // of names; nil selects all
+	Select   *regexp.Regexp // of names; nil selects all but those that are Asked
 	Dir      string         // for data, on the disk to measure
 	Profiles string         // directory that gets CPU profiles of gapless; may be empty
 	Log      io.Writer      // progress, a line per run
@@ -36,8 +36,16 @@ type Bench struct {
 
 // NeedsKube reports whether a selected case needs kube-apiserver.
 func (b *Bench) NeedsKube() bool {
-	return slices.ContainsFunc(b.Programs, func(p peer.Program) bool { return p.Name == peer.Upstream }) &&
-		slices.ContainsFunc(All(), func(c Case) bool { return c.Kinds && (b.Select == nil || b.Select.MatchString(c.Name)) })
+	upstream := slices.ContainsFunc(b.Programs, func(p peer.Program) bool { return p.Name == peer.Upstream })
+	return slices.ContainsFunc(All(), func(c Case) bool { return (c.Kinds && upstream || c.Etcd) && b.Plays(c) })
+}
+
+// Plays reports whether a case is selected.
+func (b *Bench) Plays(c Case) bool {
+	if b.Select == nil {
+		return !c.Asked
+	}
+	return b.Select.MatchString(c.Name)
 }
 
 // Run runs the selected cases and returns what they measured. Cases that fail are
@@ -46,7 +54,7 @@ func (b *Bench) Run(ctx context.Context) (*Report, error) {
 	report := &Report{}
 	var errs []error
 	for _, c := range All() {
-		if b.Select != nil && !b.Select.MatchString(c.Name) {
+		if !b.Plays(c) {
 			continue
 		}
 		if ctx.Err() != nil {
@@ -105,15 +113,15 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 // is none.
 func (b *Bench) prepare(ctx context.Context, c Case, i int) (*Run, error) {
 	stage, p := c.Stage, b.Programs[i]
-	if c.Kinds && p.Name == peer.Upstream {
+	if (c.Kinds || c.Etcd) && p.Name == peer.Upstream {
 		p = b.Kube
 	}
 	b.count++
 	r := &Run{
-		Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles,
+		Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles, kube: b.Kube, etcd: peer.EtcdOf(b.Kube),
 		dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name)),
 	}
-	if c.Kinds {
+	if c.Kinds || c.Etcd {
 		r.content = load.ConfigMap
 	}
 	if stage == Nothing {

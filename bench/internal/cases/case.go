@@ -100,7 +100,9 @@ type Case struct {
 	Once    bool // too long to repeat
 	Ours    bool // only gapless can do it, or can within minutes
 	Relay   bool // measures a relay before the server: each server has to meet the goals
+	Etcd    bool // over an etcd, with kube-apiserver as the peer: its own Run starts all servers
 	Kinds   bool // with ConfigMaps, and kube-apiserver in the place of the reference server, which has no built-in kinds
+	Asked   bool // only where it is selected by its name: CI has no time for it
 	Metrics []Metric
 	Run     func(ctx context.Context, r *Run) (Sample, error)
 }
@@ -115,6 +117,9 @@ type Run struct {
 	Case    string
 	Shards  []*load.Writer // the writers of the stage of that name
 
+	etcd     peer.Program // to run stores with
+	kube     peer.Program // where Case.Etcd
+	store    *peer.Store  // below the server; nil: what it needs is its own
 	content  load.Content // of what fill makes; zero: the custom resource
 	filled   int          // objects that fill made
 	maps     bool         // fillMaps made its objects
@@ -131,12 +136,16 @@ type used struct {
 	cpu    time.Duration // of the server
 	client time.Duration // CPU of this process
 	wall   time.Duration
+	store  time.Duration // CPU of Run.store
+	sent   float64       // bytes that Run.store sent
 }
 
 // into notes what a unit of work cost the server and the client.
 func (u used) into(s Sample, units float64) {
 	s.Values["cpu"] = float64(u.cpu.Nanoseconds()) / 1000 / units
 	s.Values["client"] = float64(u.client.Nanoseconds()) / 1000 / units
+	s.Values["etcd"] = float64(u.store.Nanoseconds()) / 1000 / units
+	s.Values["sent"] = u.sent / 1000 / units
 }
 
 // measure runs work and says what the server used meanwhile.
@@ -146,12 +155,17 @@ func (r *Run) measure(ctx context.Context, work func() error) (used, error) {
 	if err != nil {
 		return used{}, errors.Join(err, finish())
 	}
+	beneath, err := r.store.Load(ctx)
+	if err != nil {
+		return used{}, errors.Join(err, finish())
+	}
 	own, began := ownCPU(), time.Now()
 	err = work()
 	u := used{wall: time.Since(began), client: ownCPU() - own}
 	after, usage := r.Usage()
-	u.cpu = after.CPU - before.CPU
-	return u, errors.Join(err, usage, finish())
+	loaded, store := r.store.Load(ctx)
+	u.cpu, u.store, u.sent = after.CPU-before.CPU, loaded.CPU-beneath.CPU, loaded.Sent-beneath.Sent
+	return u, errors.Join(err, usage, store, finish())
 }
 
 // ownCPU returns the CPU time of this process.
@@ -216,23 +230,28 @@ func (r *Run) judge(s *Sample, v load.Verdict, behind int) error {
 }
 
 // define makes the custom resource and waits until it is served.
-func define(ctx context.Context, t wire.Target) error {
+func define(ctx context.Context, t wire.Target) error { return defineIn(ctx, t, load.Group) }
+
+// defineIn is define in a group.
+func defineIn(ctx context.Context, t wire.Target, group string) error {
 	conn, err := t.Dial(ctx, wire.HTTP1)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	if _, err := conn.Do(wire.Request{
-		Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Body: []byte(load.Definition),
+		Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		Body: []byte(load.DefinitionOf(group)),
 	}, io.Discard); err != nil {
 		return fmt.Errorf("define the custom resource: %w", err)
 	}
-	return served(ctx, conn, load.Payload)
+	return served(ctx, conn, load.Object{Content: load.Payload, Group: group})
 }
 
-// served waits until the collection of a content can be listed and written.
-func served(ctx context.Context, conn wire.Conn, content load.Content) error {
-	probe := &load.Writer{Object: load.Object{Namespace: "default", Name: "probe", Content: content}, Conn: conn}
+// served waits until objects like one can be written.
+func served(ctx context.Context, conn wire.Conn, like load.Object) error {
+	like.Namespace, like.Name = "default", "probe"
+	probe := &load.Writer{Object: like, Conn: conn}
 	for {
 		err := probe.Create()
 		if err == nil {

@@ -98,7 +98,7 @@ func (r *Report) Results() []Result {
 			}
 			one.Gapless = own
 			if !math.IsNaN(up) {
-				one.Peer, one.PeerName = &up, "generic"
+				one.Peer, one.PeerName = &up, row.before
 			}
 			all = append(all, one)
 		}

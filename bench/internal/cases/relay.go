@@ -131,7 +131,7 @@ func (r *Run) define(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	return served(ctx, conn, r.content)
+	return served(ctx, conn, load.Object{Content: r.content})
 }
 
 // relayWithin is how long a relay may need until it has mirrored everything.

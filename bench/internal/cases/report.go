@@ -24,14 +24,14 @@ type Row struct {
 
 	metrics []Metric
 	relay   bool
-	before  string // the server in the place of upstream, for a relay
+	before  string // the server in the place of upstream
 }
 
 func (r *Report) row(c Case) *Row {
 	row := &Row{
 		Case: c.Name, Title: c.Title, Samples: map[string][]Sample{}, metrics: c.Metrics, relay: c.Relay, before: "generic",
 	}
-	if c.Kinds {
+	if c.Kinds || c.Etcd {
 		row.before = peer.Kube
 	}
 	r.Rows = append(r.Rows, row)

@@ -1,7 +1,9 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -40,6 +42,9 @@ const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 "port":{"type":"integer","minimum":1,"maximum":65535},"protocol":{"type":"string","default":"TCP"}}}}}}}
 }}}}}}]}}`
 
+// DefinitionOf is the same definition in another group.
+func DefinitionOf(group string) string { return strings.ReplaceAll(Definition, Group, group) }
+
 // Content is what an object holds, and thereby of which kind it is.
 type Content int
 
@@ -63,6 +68,7 @@ type Object struct {
 	Content         Content
 	Manager         string // field manager of the writes; empty leaves it to the server
 	Owner           string // metadata.ownerReferences, as JSON; empty is none
+	Group           string // of the custom resource, which DefinitionOf defines; empty is Group
 	// Annotated repeats the stamp in an annotation, where watches find it that get
 	// metadata only.
 	Annotated bool
@@ -80,13 +86,13 @@ func (o Object) Collection() string {
 	case Pod:
 		return "/api/v1/namespaces/" + o.Namespace + "/pods"
 	}
-	return Namespaced(o.Namespace)
+	return strings.Replace(Namespaced(o.Namespace), Group, cmp.Or(o.Group, Group), 1)
 }
 
 // append renders the object with its content and the stamp of now.
 func (o Object) append(b []byte, s Stamp) []byte {
 	s.Sent = time.Now().UnixNano()
-	version, kind := Group+"/v1", Kind
+	version, kind := cmp.Or(o.Group, Group)+"/v1", Kind
 	switch o.Content {
 	case Payload, Structured, Large, UserPart, ControllerPart, TwoKilobytes:
 	case ConfigMap:

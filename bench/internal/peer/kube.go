@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/gapless-io/gapless/bench/internal/wire"
@@ -55,16 +54,19 @@ func (s *Server) kube(ctx, starting context.Context) error {
 	if err := writeAccountsKey(accounts); err != nil {
 		return err
 	}
-	ports, err := freePorts(ctx, 3)
+	ports, err := freePorts(ctx, 1)
 	if err != nil {
 		return err
 	}
-	store, peers := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
-	if err := s.etcd(ctx, store, peers); err != nil {
-		return err
+	store := s.Store
+	if store == nil {
+		if store, err = EtcdOf(s.Program).StartStore(ctx, filepath.Join(s.dir, "etcd")); err != nil {
+			return err
+		}
+		s.own = store
 	}
 	args := append(s.Certificates.flags(),
-		"--etcd-servers="+store, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+ports[2],
+		"--etcd-servers="+store.URL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+ports[0],
 		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file="+accounts,
 		"--service-account-key-file="+accounts, "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
 		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount")
@@ -72,7 +74,7 @@ func (s *Server) kube(ctx, starting context.Context) error {
 		return err
 	}
 	s.Credentials = Credentials{CA: s.Certificates.ca, Cert: s.Certificates.cert, Key: s.Certificates.key}
-	if err := s.address("https://127.0.0.1:" + ports[2]); err != nil {
+	if err := s.address("https://127.0.0.1:" + ports[0]); err != nil {
 		return err
 	}
 	for {
@@ -89,35 +91,6 @@ func (s *Server) kube(ctx, starting context.Context) error {
 			return errors.Join(context.Cause(starting), err)
 		case <-time.After(20 * time.Millisecond):
 		}
-	}
-}
-
-// etcd starts the process in which kube-apiserver keeps its objects. Stop ends it after kube-apiserver.
-func (s *Server) etcd(ctx context.Context, clients, peers string) error {
-	args := []string{
-		"--data-dir=" + filepath.Join(s.dir, "etcd"), "--name=one", "--listen-client-urls=" + clients,
-		"--advertise-client-urls=" + clients,
-		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=one=" + peers,
-		"--log-level=error",
-	}
-	if s.NoSync {
-		args = append(args, "--unsafe-no-fsync")
-	}
-	store := exec.CommandContext(context.WithoutCancel(ctx), filepath.Join(filepath.Dir(s.Path), "etcd"), args...) // Stop ends it
-	store.Stdout, store.Stderr = s.log, s.log
-	store.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := store.Start(); err != nil {
-		return fmt.Errorf("start etcd: %w", err)
-	}
-	s.store = store
-	return nil
-}
-
-// stopStore ends etcd, if there is one.
-func (s *Server) stopStore() {
-	if s.store != nil {
-		_ = s.store.Process.Kill() // its data is the benchmark's own
-		_ = s.store.Wait()         // its error is that it was killed
 	}
 }
 

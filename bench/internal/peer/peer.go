@@ -4,7 +4,7 @@
 // A [Program] is a server that was built from this tree: gapless, the reference server of
 // conformance/oracle, which is upstream's own code with its etcd, or kube-apiserver. A
 // [Server] is a program that runs; a relay is one as well. [Usage] is what a server's process
-// has used. [Credentials] are how clients and servers know each other. [Certificates] are
+// has used. A [Store] is an etcd below servers. [Credentials] are how clients and servers know each other. [Certificates] are
 // those that a server keeps over a restart, and a [Front] is the address that it keeps.
 package peer
 
@@ -45,6 +45,9 @@ type Program struct {
 	// Certificates are what the reference server uses, so that those who know it know it
 	// after a restart as well; nil: its own, new at each start. gapless keeps its own.
 	Certificates *Certificates
+	// Store is the etcd in which kube-apiserver and gapless keep their objects; nil: kube-apiserver starts one of
+	// its own, and gapless needs none.
+	Store *Store
 }
 
 // Build builds the program of that name from the checkout at root into dir.
@@ -78,7 +81,7 @@ type Server struct {
 
 	dir   string
 	cmd   *exec.Cmd
-	store *exec.Cmd // etcd, of kube-apiserver; nil: none
+	own   *Store // kube-apiserver's, if Program has none
 	stdin io.Closer
 	log   *os.File
 	exit  chan error
@@ -119,6 +122,9 @@ func (s *Server) start(ctx context.Context) error {
 		args := []string{
 			"serve", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "warn",
 			"--bootstrap", "none",
+		}
+		if s.Store != nil {
+			args = append(args, "--etcd-servers", s.Store.URL)
 		}
 		if s.Debug {
 			args = append(args, "--debug-listen", "127.0.0.1:0")
@@ -308,7 +314,7 @@ const stopWithin = 30 * time.Second
 // killed, which is an error.
 func (s *Server) Stop() error {
 	defer func() { _ = s.log.Close() }() // a lost part of the log does no harm
-	defer s.stopStore()
+	defer s.own.Stop()
 	if s.cmd == nil {
 		return nil
 	}
@@ -317,6 +323,7 @@ func (s *Server) Stop() error {
 	}
 	select {
 	case err := <-s.exit:
+		s.cmd = nil // it may be stopped again
 		return s.ended(err)
 	case <-time.After(stopWithin):
 	}
@@ -327,6 +334,16 @@ func (s *Server) Stop() error {
 		return fmt.Errorf("kill %s: %w", s.Name, err)
 	}
 	return fmt.Errorf("%s did not end within %v of SIGTERM, and was killed: %w", s.Name, stopWithin, <-s.exit)
+}
+
+// Kill ends the server at once. It may still be stopped.
+func (s *Server) Kill() error {
+	if err := s.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", s.Name, err)
+	}
+	_ = <-s.exit // it was killed
+	s.cmd = nil
+	return nil
 }
 
 // ended judges how the process ended: the peer may end as it likes.

@@ -19,26 +19,28 @@ type Usage struct {
 }
 
 // Usage reads it from the operating system. It works on Linux.
-func (s *Server) Usage() (Usage, error) {
+func (s *Server) Usage() (Usage, error) { return usageOf(s.Name, s.PID()) }
+
+func usageOf(name string, pid int) (Usage, error) {
 	var u Usage
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return u, fmt.Errorf("read the CPU time of %s: %w", s.Name, err)
+		return u, fmt.Errorf("read the CPU time of %s: %w", name, err)
 	}
 	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
 	if len(fields) < 13 {
-		return u, fmt.Errorf("read the CPU time of %s: %q", s.Name, raw)
+		return u, fmt.Errorf("read the CPU time of %s: %q", name, raw)
 	}
 	for _, f := range fields[11:13] { // proc_pid_stat(5): utime, stime
 		ticks, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
-			return u, fmt.Errorf("read the CPU time of %s: %w", s.Name, err)
+			return u, fmt.Errorf("read the CPU time of %s: %w", name, err)
 		}
 		u.CPU += time.Duration(ticks) * 10 * time.Millisecond // USER_HZ is 100 on every Linux
 	}
-	raw, err = os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
+	raw, err = os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return u, fmt.Errorf("read the memory of %s: %w", s.Name, err)
+		return u, fmt.Errorf("read the memory of %s: %w", name, err)
 	}
 	u.RSS, err = kilobytes(raw, "VmRSS:")
 	if err != nil {

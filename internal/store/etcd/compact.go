@@ -34,7 +34,7 @@ func (s *Store) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		err := s.note(ctx)
+		_, err := s.Keep(ctx)
 		if err == nil && (time.Since(saved) >= saveEvery || s.isMuch(ctx)) {
 			saved = time.Now()
 			err = s.save(ctx)
@@ -85,6 +85,34 @@ func (s *Store) compactedAt(pos int64) int64 {
 		return s.visible.rev
 	}
 	return s.positions.before(pos)
+}
+
+// Keep makes durable what readers see, and returns its revision: after a failure of the machine, the replica goes on
+// from there, or from later. It waits for the replica's disk.
+func (s *Store) Keep(ctx context.Context) (int64, error) {
+	at, _ := s.seen()
+	if err := s.note(ctx); err != nil {
+		return 0, err
+	}
+	if err := s.log.Sync(ctx); err != nil {
+		return 0, fmt.Errorf("make the replica's progress durable: %w", err)
+	}
+	s.keeps(at.rev)
+	return s.Kept(), nil
+}
+
+// Kept returns up to which revision the replica has every change on disk: as of the last Keep, which the store
+// calls from time to time itself; 0: it has nothing yet.
+func (s *Store) Kept() int64 { return s.synced.Load() }
+
+// keeps notes that a revision is on disk.
+func (s *Store) keeps(rev int64) {
+	for {
+		kept := s.synced.Load()
+		if rev <= kept || s.synced.CompareAndSwap(kept, rev) {
+			return
+		}
+	}
 }
 
 // note records how far the replica has come, if the log does not know.
@@ -152,6 +180,9 @@ func (s *Store) saveNow(ctx context.Context) error {
 		return err
 	}
 	s.number = c.number
+	if err := s.log.Sync(ctx); err != nil { // what comes before the last checkpoint may be compacted from now on
+		return fmt.Errorf("make the checkpoint durable: %w", err)
+	}
 	next, err := s.log.Changes(ctx, store.From{After: at.pos, Hold: true})
 	if err != nil {
 		return fmt.Errorf("hold the history after the checkpoint: %w", err)

@@ -307,11 +307,7 @@ func (s *Store) take(ctx context.Context, first clientv3.WatchResponse, more cli
 			break
 		}
 		var open bool
-		select {
-		case r, open = <-more:
-		default:
-		}
-		if !open {
+		if r, open = soon(more); !open {
 			break // nothing more for now, or the next receive says that it is closed
 		}
 	}
@@ -385,6 +381,10 @@ func (s *Store) readState(ctx context.Context) error {
 	if err := s.replace(context.WithoutCancel(ctx), d); err != nil {
 		return err
 	}
+	if err := s.log.Sync(ctx); err != nil {
+		return fmt.Errorf("make the state durable: %w", err)
+	}
+	s.keeps(rev)
 	s.logger.InfoContext(ctx, "the state of etcd was read", slog.Int64("after", d.from), slog.Int64("revision", rev),
 		slog.Int("deleted", len(d.deleted)), slog.Int("changed", len(d.changed)),
 		slog.Int64("recorded_in_ms", time.Since(began).Milliseconds()))

@@ -49,6 +49,7 @@ type Store struct {
 	moved     chan struct{} // closed and replaced when visible or compacted moves
 
 	health  health
+	synced  atomic.Int64  // the revision up to which the replica has every change on disk
 	cluster atomic.Uint64 // the id of the cluster whose history the log has; 0: not known yet
 
 	failing  chan error // holds one: a call has found out that etcd's history went back
@@ -77,6 +78,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	log, err := revlog.Open(ctx, revlog.Options{
 		Dir: o.Dir, Memory: o.Memory, History: o.History, HistoryBytes: o.HistoryBytes, Logger: o.Logger, Apart: own,
 		FS: o.FS, SegmentBytes: o.SegmentBytes, GroupWrites: o.GroupWrites,
+		Early: true, // what a failure of the machine takes away is read from etcd again
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the replica's log: %w", err)
@@ -92,6 +94,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("make a client of etcd: %w", err), s.release(), log.Close())
 	}
 	s.leases = newLeases(s.client)
+	s.synced.Store(s.visible.rev) // Open of the log has made it durable
 	s.health.begin()
 	return s, nil
 }
@@ -277,8 +280,11 @@ func (s *Store) wait(ctx context.Context, rev int64) (moment, error) {
 func (s *Store) show(at moment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.visible = moment{pos: max(s.visible.pos, at.pos), rev: max(s.visible.rev, at.rev)}
-	s.wakeLocked()
+	next := moment{pos: max(s.visible.pos, at.pos), rev: max(s.visible.rev, at.rev)}
+	if next != s.visible {
+		s.visible = next
+		s.wakeLocked()
+	}
 }
 
 func (s *Store) wakeLocked() {

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
@@ -35,6 +38,22 @@ func (e event) write() revlog.Write {
 		return revlog.Write{Key: e.key, Delete: true}
 	}
 	return revlog.Write{Key: e.key, Value: encodeObject(e.mod, e.create, e.value)}
+}
+
+// soon returns what has arrived, or arrives while everything that can run has run once: where writers and watchers wait
+// for the processor, many changes cost hardly more than one. An idle server does not wait.
+func soon(responses clientv3.WatchChan) (r clientv3.WatchResponse, open bool) {
+	select {
+	case r, open = <-responses:
+		return r, open
+	default:
+	}
+	runtime.Gosched()
+	select {
+	case r, open = <-responses:
+	default:
+	}
+	return r, open
 }
 
 // record appends events in their order, and that there were no other ones up to through. Events at

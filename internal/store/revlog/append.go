@@ -26,9 +26,9 @@ type call struct {
 
 // Append applies writes in order, whatever their keys hold: it is for a writer that records
 // what another store has committed, and is the only one for its keys. It returns the revision
-// of each write, after all are durable: writes that wait together share a sync. The deletion of a
-// key that does not exist has no effect and the revision 0. Writes of concurrent calls may
-// alternate; those of one call keep their order.
+// of each write, after all are durable (see Options.Early): writes that wait together share a
+// sync. The deletion of a key that does not exist has no effect and the revision 0. Writes of
+// concurrent calls may alternate; those of one call keep their order.
 //
 // With an error, revisions are those of the first writes, which were applied; no other one is
 // visible. After store.ErrOutcomeUnknown and *store.PoisonedError the next start may find some

@@ -37,6 +37,8 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 		if err := l.betweenGroups(ctx, l.sealActive); err != nil {
 			return 0, fmt.Errorf("seal the segment that is written: %w", err)
 		}
+	} else if err := l.Sync(ctx); err != nil {
+		return 0, err
 	}
 	release, err := l.takeCompaction(ctx)
 	if err != nil {
@@ -132,7 +134,7 @@ type decided struct {
 func (l *Log) compact(to target) (int64, error) {
 	l.mu.Lock()
 	before := l.compacted.Revision
-	upTo := l.heldLocked(to.upTo)
+	upTo := min(l.heldLocked(to.upTo), l.durable)
 	if upTo < before || upTo <= l.base || upTo == before && !to.every {
 		l.mu.Unlock()
 		return before, nil

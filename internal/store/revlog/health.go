@@ -101,13 +101,15 @@ const stallAfter = 3 * time.Second
 // begin notes that the sequencer begins to do something.
 func (l *Log) begin() { l.busy.Store(max(1, int64(time.Since(l.opened)))) }
 
-// stalled returns for how long the sequencer has been doing what it does now.
+// stalled returns for how long the sequencer, or syncWritten, has been doing what it does now.
 func (l *Log) stalled() time.Duration {
-	began := l.busy.Load()
-	if began == 0 {
-		return 0
+	var longest time.Duration
+	for _, began := range []int64{l.busy.Load(), l.syncing.Load()} {
+		if began != 0 {
+			longest = max(longest, time.Since(l.opened)-time.Duration(began))
+		}
 	}
-	return time.Since(l.opened) - time.Duration(began)
+	return longest
 }
 
 // usable returns why no write may be tried: *store.PoisonedError, or that the directory has

@@ -58,6 +58,7 @@ func (l *Log) recover(ctx context.Context) error {
 		}
 		l.active, l.current = seg, seg.last
 	}
+	l.durable = l.current
 	if l.compacted.Revision > l.current {
 		return l.corrupt(format.ManifestName, -1,
 			fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
@@ -89,8 +90,9 @@ func (l *Log) recover(ctx context.Context) error {
 
 // secure makes the data durable that was read, before it is served or anything else
 // is removed. Each frame was synced before the next one was written, so that the
-// last one alone may not be on disk; and the manifest may have been renamed
-// without a sync of the directory.
+// last one alone may not be on disk even if a sync failed; and the manifest may have been renamed
+// without a sync of the directory. With Options.Early several may not be on disk then: if the power fails
+// as well, the next start ends the log before them.
 func (l *Log) secure(tail *format.Scanner) error {
 	if tail.Dirty {
 		l.logger.Warn("cut off a write that was not finished",
@@ -100,7 +102,11 @@ func (l *Log) secure(tail *format.Scanner) error {
 	if err != nil {
 		return err
 	}
-	if err := l.resetTail(frame); err != nil {
+	reach := int64(format.MaxFrameBytes)
+	if l.opts.Early && tail.Dirty {
+		reach = l.active.capacity // several writes were cut off, maybe
+	}
+	if err := l.resetTail(frame, reach); err != nil {
 		return err
 	}
 	return l.keepManifest()
@@ -263,7 +269,7 @@ func (l *Log) checkEnd(s *format.Scanner, e format.SegmentEntry, cause error) er
 	if err != nil {
 		return err
 	}
-	if !torn {
+	if !torn && !l.opts.Early { // then what comes later may be on disk, and what comes first not
 		return l.corrupt(s.Name, s.Damaged(), fmt.Sprintf("%v, and this is no write that was cut off", cause))
 	}
 	return nil

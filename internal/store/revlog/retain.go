@@ -49,10 +49,11 @@ func (l *Log) keepHistory(ctx context.Context, opened int64) {
 	}
 }
 
+// head is the latest durable revision.
 func (l *Log) head() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.current
+	return l.durable
 }
 
 // tend compacts once what Options.History and Options.HistoryBytes say.

@@ -76,6 +76,11 @@ type Options struct {
 	// Apart, if not "", is a resource that is no part of what is kept for others: feeds of all
 	// resources do not have it, and its floor does not count for ranges over several resources.
 	Apart string
+	// Early is for a log of what another store has committed, from which it can be read again: writes
+	// are visible, and answered, when they are written, and on disk a moment later. A failure of the
+	// machine can lose the last ones, and a start after it ends the log before the first that is damaged.
+	// Sync waits for the disk.
+	Early bool
 	// FS replaces the file system below Dir, for tests of failures.
 	FS disk.FS
 	// Logger receives life-cycle messages; nil discards them.
@@ -125,6 +130,11 @@ type Log struct {
 	opened time.Time
 	busy   atomic.Int64
 
+	// With Options.Early: unsynced holds one token while something is not on disk, and syncing is when, after
+	// opened, syncWritten began to wait for the disk; 0: it does not.
+	unsynced chan struct{}
+	syncing  atomic.Int64
+
 	counter *counter // of the keys that a Read with a limit leaves out
 
 	// mu guards everything below. Nothing blocks while it is held.
@@ -134,8 +144,10 @@ type Log struct {
 	listed              []*segment    // what the manifest lists; see switchManifest
 	segments            *segmentSet   // what readers use: listed, and during a merge its sources
 	values              index.Ring
-	current             int64 // latest durable revision
-	base                int64 // revision of the empty store
+	current             int64    // latest visible revision
+	durable             int64    // latest that is on disk; less than current only with Options.Early
+	behind              *segment // that has what is not on disk yet, if anything is not
+	base                int64    // revision of the empty store
 	nextSegment         uint32
 	compacted           format.Mark
 	compacting          *decided        // a compaction that is not in the manifest yet; nil: there is none
@@ -179,6 +191,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		stopped:      make(chan struct{}),
 		ended:        make(chan struct{}),
 		rolled:       make(chan struct{}, 1),
+		unsynced:     make(chan struct{}, 1),
 		manifestTurn: make(chan struct{}, 1),
 		compactTurn:  make(chan struct{}, 1),
 		dirTurn:      make(chan struct{}, 1),
@@ -259,17 +272,16 @@ func (l *Log) Run(ctx context.Context) error {
 	defer close(l.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	// Run owns both; they end with ctx, which ends with the sequencer.
+	// Run owns them; they end with ctx, which ends with the sequencer.
 	opened := l.head()
 	wg.Go(func() { l.keepHistory(ctx, opened) })
 	wg.Go(func() { l.noteEnd(ctx, opened) })
+	wg.Go(func() { l.syncEarly(ctx) })
 	l.sequence(ctx)
 	close(l.stopped)
 	cancel()
 	wg.Wait()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.poison
+	return l.syncWritten()
 }
 
 // Close ends Run, waits for it, and gives the directory back. Reads that are
@@ -307,7 +319,7 @@ func (l *Log) close() error {
 	return errors.Join(err, l.lock.Close(), l.fs.Dir().Close())
 }
 
-// Progress returns the latest durable revision.
+// Progress returns the latest visible revision.
 func (l *Log) Progress(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
@@ -322,7 +334,7 @@ func (l *Log) Progress(ctx context.Context) (int64, error) {
 
 // Stats describes a Log at one moment.
 type Stats struct {
-	Revision            int64            // latest durable revision
+	Revision            int64            // latest visible revision
 	Compacted           int64            // history at or below it was compacted; 0 if none was
 	Oldest              time.Time        // when the retained history begins; zero while it is empty
 	Bytes               int64            // bytes of all segments in use

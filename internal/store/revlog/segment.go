@@ -26,6 +26,7 @@ type segment struct {
 	end      int64
 	last     int64
 	chain    uint32
+	onDisk   *extent // how much of it is on disk for certain, if that is less; nil: all of it is
 	sealed   bool
 	live     int64 // bytes of records that the index points to
 	// frees is how many bytes are history because of the writes in it: what they
@@ -37,7 +38,13 @@ type segment struct {
 }
 
 func (s *segment) entry() format.SegmentEntry {
-	e := format.SegmentEntry{ID: s.id, Kind: s.kind, First: s.first, Last: s.last, End: s.end, Chain: s.chain, Sealed: s.sealed}
+	has := s.extent()
+	if s.onDisk != nil {
+		has = *s.onDisk
+	}
+	e := format.SegmentEntry{
+		ID: s.id, Kind: s.kind, First: s.first, Last: has.last, End: has.end, Chain: has.chain, Sealed: s.sealed,
+	}
 	if !s.sealed {
 		e.Size = s.capacity
 	}

@@ -22,7 +22,7 @@ const retryEvery = 500 * time.Millisecond
 
 // sequence is the sequencer: the only goroutine that assigns revisions and
 // writes records. It takes every request that waits, writes them as one frame,
-// and answers after they are durable and visible.
+// and answers after they are durable (see Options.Early) and visible.
 func (l *Log) sequence(ctx context.Context) {
 	var requests []*request
 	// retry is there only while writes are refused: a timer costs something at each turn. It
@@ -201,7 +201,7 @@ func (l *Log) decide(requests []*request) (group, error) {
 	return g, l.poison
 }
 
-// writeGroup makes the group durable. After *store.UnavailableError nothing of it
+// writeGroup makes the group durable; with Options.Early it is soon. After *store.UnavailableError nothing of it
 // is there and a later group may succeed, after store.ErrOutcomeUnknown a later
 // start may find it; after *store.PoisonedError too, and no group succeeds.
 func (l *Log) writeGroup(g *group) error {
@@ -227,15 +227,21 @@ func (l *Log) writeGroup(g *group) error {
 	if _, err := seg.file.WriteAt(b, seg.end); err != nil {
 		return l.undo(len(g.writes), fmt.Errorf("write %s: %w", seg.name, err))
 	}
-	if err := seg.file.Sync(); err != nil {
-		return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
+	if !l.opts.Early {
+		if err := seg.file.Sync(); err != nil {
+			return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
+		}
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writtenLocked()
 	l.groups++
 	seg.end += f.Size()
 	seg.chain = f.Payload
 	seg.last = g.writes[len(g.writes)-1].version.Revision
-	l.mu.Unlock()
+	if !l.opts.Early {
+		l.durable = seg.last
+	}
 	return nil
 }
 
@@ -260,7 +266,7 @@ func (l *Log) refuse(n int) {
 	l.refused += int64(n)
 }
 
-// publish makes a durable group visible and wakes the feeds.
+// publish makes a group visible and wakes the feeds.
 func (l *Log) publish(g *group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,7 +326,7 @@ func (l *Log) clearTail() error {
 	if !l.dirtyTail {
 		return nil
 	}
-	err := l.resetTail(nil)
+	err := l.resetTail(nil, format.MaxFrameBytes)
 	l.dirtyTail = err != nil
 	return err
 }
@@ -342,9 +348,12 @@ func (l *Log) grow(need int64) error {
 	return nil
 }
 
-// roll seals the active segment and starts the next one. Unless it returns
+// roll seals the active segment, all of which is on disk then, and starts the next one. Unless it returns
 // *store.PoisonedError, an error means that nothing has changed.
 func (l *Log) roll(need int64) error {
+	if err := l.syncWritten(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	entry := format.SegmentEntry{ID: l.nextSegment, Kind: format.KindLog, First: l.current + 1, Last: l.current}
 	l.nextSegment++

@@ -1,23 +1,19 @@
 package revlog
 
-import (
-	"fmt"
-
-	"github.com/gapless-io/gapless/internal/store/revlog/format"
-)
+import "fmt"
 
 // clearBytes is how many zeros are written at once.
 const clearBytes = 1 << 20
 
-// resetTail writes zeros behind the end of the active segment, as far as one write
-// can reach, and syncs them: what a write left there that failed or was cut off
+// resetTail writes zeros behind the end of the active segment, as far as reach,
+// which is that of one write or more, and syncs them: what a write left there that failed or was cut off
 // must not look like something that was acknowledged, in a later crash. It does so
 // whatever the file seems to hold, because the page cache may have zeros where an
 // earlier sync of them failed. For the same reason rewrite, which lies before the
 // end, is written again.
 //
 // An error that is not *store.PoisonedError leaves everything to be tried again.
-func (l *Log) resetTail(rewrite []byte) error {
+func (l *Log) resetTail(rewrite []byte, reach int64) error {
 	seg := l.active
 	if len(rewrite) > 0 {
 		if _, err := seg.file.WriteAt(rewrite, seg.end-int64(len(rewrite))); err != nil {
@@ -25,7 +21,7 @@ func (l *Log) resetTail(rewrite []byte) error {
 		}
 	}
 	zeros := make([]byte, min(clearBytes, seg.capacity-seg.end))
-	for off, end := seg.end, min(seg.capacity, seg.end+format.MaxFrameBytes); off < end; off += clearBytes {
+	for off, end := seg.end, min(seg.capacity, seg.end+reach); off < end; off += clearBytes {
 		if _, err := seg.file.WriteAt(zeros[:min(clearBytes, end-off)], off); err != nil {
 			return fmt.Errorf("clear the tail of %s: %w", seg.name, err)
 		}

@@ -54,7 +54,7 @@ type Replica struct {
 	URL     string    `json:"url"`     // where it serves
 	Version string    `json:"version"` // of gapless
 	Started time.Time `json:"started"` // by its own clock
-	// Revision is a revision of etcd that its log has reached, a few seconds ago; 0: none yet.
+	// Revision is a revision of etcd that its log has reached, on disk, a few seconds ago; 0: none yet.
 	Revision int64 `json:"revision"`
 }
 
@@ -71,10 +71,10 @@ type Options struct {
 	Prefix string
 	// Replica describes this one; Started and Revision are filled in.
 	Replica Replica
-	// Reached returns the revision that the replica's log has reached; 0: none yet. A replica
-	// that reads the state at a revision returns that one, from the beginning. It does not block.
+	// Reached returns the revision that the replica's log has reached, on disk: what came up to it may be compacted
+	// in etcd, and is not there to be read again; 0: none yet. It does not block.
 	Reached func() int64
-	// CatchUp lets the log reach what etcd has committed, and returns the revision that it has
+	// CatchUp lets the log reach what etcd has committed, on disk, and returns the revision that it has
 	// reached. It is called where a compactor waits for this replica, in a quiet cluster too. nil:
 	// Reached is called.
 	CatchUp func(ctx context.Context) (int64, error)
