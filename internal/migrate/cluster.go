@@ -187,8 +187,7 @@ func sizeOf(kvs []*mvccpb.KeyValue) int64 {
 }
 
 // object reads a value as servers do. Its key is "" for what is none, or is excluded. When it was written is not
-// known, but for what expires: the others get one time, because a log has a note of each record that is older than the
-// one before it.
+// known, but for what expires: the others get the time of the cluster's revision.
 func (c *cluster) object(ctx context.Context, kv *mvccpb.KeyValue) object {
 	key, moved := c.storeKey(kv.Key)
 	if !moved {
