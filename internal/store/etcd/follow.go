@@ -355,8 +355,12 @@ func (s *Store) translate(events []event, through int64, r clientv3.WatchRespons
 var errWatchOrder = errors.New("it is not in order")
 
 // readState reads the whole state at one revision and records how it differs from what is recorded. If only
-// resources are missing, it is that of the same revision, as long as etcd has it: the watch has what came later.
+// resources are missing, it is that of the same revision, as long as etcd has it: the watch has what came later. It
+// reads nothing while the log would not take it: a full disk lasts, and all replicas of a cluster may have one.
 func (s *Store) readState(ctx context.Context) error {
+	if err := s.log.Writable(); err != nil {
+		return fmt.Errorf("read the state of etcd, which could not be recorded: %w", err)
+	}
 	at := s.recorded()
 	var wanted int64
 	if s.isHidden() && !s.isTorn() {
