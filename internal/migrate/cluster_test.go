@@ -47,11 +47,14 @@ func (s *sorted) Get(_ context.Context, key string, opts ...clientv3.OpOption) (
 func clusterOf(t *testing.T, objects int) (*cluster, *sorted) {
 	t.Helper()
 	etcd := &sorted{}
-	for _, kind := range []string{"ConfigMap", "Secret"} {
+	for _, of := range []struct{ resource, kind string }{{"configmaps", "ConfigMap"}, {"secrets", "Secret"}} {
 		for i := range objects / 2 {
-			key := fmt.Sprintf("/registry/%ss/default/o%06d", map[string]string{"ConfigMap": "configmap", "Secret": "secret"}[kind], i)
-			value := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"%s","metadata":{"name":"o%06d","namespace":"default"}}`, kind, i)
-			etcd.kvs = append(etcd.kvs, &mvccpb.KeyValue{Key: []byte(key), Value: value, ModRevision: int64(i + 1), CreateRevision: 1})
+			etcd.kvs = append(etcd.kvs, &mvccpb.KeyValue{
+				Key: fmt.Appendf(nil, "/registry/%s/default/o%06d", of.resource, i),
+				Value: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"%s","metadata":{"name":"o%06d","namespace":"default"}}`,
+					of.kind, i),
+				ModRevision: int64(i + 1), CreateRevision: 1,
+			})
 		}
 	}
 	plain := layout.New("/registry", kinds.NewLive(builtin.Catalog()))
