@@ -13,16 +13,7 @@ import (
 // anotherCluster runs an etcd whose cluster has an id of its own.
 func anotherCluster(t *testing.T) *oracle.Member {
 	t.Helper()
-	member, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, Token: "another"})
-	if err != nil {
-		t.Fatalf("start another etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := member.Stop(); err != nil {
-			t.Errorf("stop the other etcd: %v", err)
-		}
-	})
-	return member
+	return oracle.StartFor(t, oracle.Options{NoSync: true, Token: "another"})
 }
 
 // TestAConnectionThatLeadsToAnotherClusterIsNoticed: also in the middle of a watch, which clientv3

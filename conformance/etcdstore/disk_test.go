@@ -1,14 +1,21 @@
 package etcdstore_test
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
+	"github.com/gapless-io/gapless/internal/store/revlog/format"
 )
 
 // hangingDisk is a file system whose writes wait while it hangs.
@@ -74,6 +81,40 @@ func (d *hangingDisk) wait() {
 	}
 }
 
+// smallDisk is a file system without room for a new segment of the log while it is full.
+type smallDisk struct {
+	*disk.Memory
+
+	room atomic.Int64 // segments that can still be made
+}
+
+func (d *smallDisk) Create(name string) (disk.File, error) {
+	if format.IsSegmentName(name) && d.room.Add(-1) < 0 {
+		return nil, fmt.Errorf("create %s: %w", name, syscall.ENOSPC)
+	}
+	return d.Memory.Create(name)
+}
+
+// countingKV counts the values that are read from etcd.
+type countingKV struct {
+	clientv3.KV
+
+	read atomic.Int64
+}
+
+// Get implements clientv3.KV.
+func (c *countingKV) Get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	resp, err := c.KV.Get(ctx, key, opts...)
+	if err == nil {
+		for _, kv := range resp.Kvs {
+			if len(kv.Value) > 0 {
+				c.read.Add(1)
+			}
+		}
+	}
+	return resp, err
+}
+
 // lines are what a store logs.
 type lines struct {
 	mu   sync.Mutex
@@ -86,10 +127,12 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-func (l *lines) has(text string) bool {
+func (l *lines) has(text string) bool { return l.count(text) > 0 }
+
+func (l *lines) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), text)
+	return strings.Count(l.text.String(), text)
 }
 
 // TestAWatchEndsWhileTheDiskHangs: it is opened again afterwards, and nothing is lost.
@@ -147,5 +190,48 @@ func TestAWriteDoesNotWaitForTheReplicasDisk(t *testing.T) {
 	page, err := s.Read(ctx, store.Query{Start: "pods/b", AtRevision: done.Revision})
 	if err != nil || len(page.Records) != 1 || string(page.Records[0].Value) != "2" {
 		t.Errorf("a write that was acknowledged is read as %+v, %v", page.Records, err)
+	}
+}
+
+// TestTheStateIsNotReadWhileTheLogHasNoRoomForIt: it is read once, and again when there is room.
+func TestTheStateIsNotReadWhileTheLogHasNoRoomForIt(t *testing.T) {
+	member := startEtcd(t)
+	client, ctx := connect(t, member.URL()), within(t)
+	const objects, batch = 1000, 100
+	last := int64(0)
+	for first := 0; first < objects; first += batch {
+		var puts []clientv3.Op
+		for i := first; i < first+batch; i++ {
+			puts = append(puts, clientv3.OpPut(fmt.Sprintf("/registry/pods/%d", i), string(mark)+strings.Repeat("x", 1<<10)))
+		}
+		done, err := client.Txn(ctx).Then(puts...).Commit()
+		if err != nil {
+			t.Fatalf("write to etcd: %v", err)
+		}
+		last = done.Header.Revision
+	}
+	files, logged := &smallDisk{Memory: disk.NewMemory()}, &lines{}
+	files.room.Store(1)
+	o := optionsFor(member.URL())
+	o.Memory, o.FS, o.SegmentBytes, o.Logger = false, files, 64<<10, slog.New(slog.NewTextHandler(logged, nil))
+	counting := &countingKV{}
+	o.Admit = func(_ context.Context, client *clientv3.Client) error {
+		if counting.KV == nil {
+			counting.KV, client.KV = client.KV, counting
+		}
+		return nil
+	}
+	s := run(t, o)
+	for logged.count("tries again") < 4 && ctx.Err() == nil {
+		pause(ctx)
+	}
+	if read := counting.read.Load(); read < objects || read >= 2*objects {
+		t.Errorf("%d values were read in four attempts, want the state of %d once", read, objects)
+	}
+	files.room.Store(objects)
+	reaches(ctx, t, s, last)
+	page, err := s.Read(ctx, store.Query{Start: "pods/", End: store.PrefixEnd("pods/")})
+	if err != nil || len(page.Records) != objects {
+		t.Errorf("with room again there are %d objects, %v; want %d", len(page.Records), err, objects)
 	}
 }

@@ -298,17 +298,10 @@ func TestObjectsWithATimeToLiveExpireAndShareLeases(t *testing.T) {
 }
 
 func TestAnEtcdWithoutSpaceIsNamed(t *testing.T) {
-	member, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, QuotaBytes: 2 << 20})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := member.Stop(); err != nil {
-			t.Errorf("stop etcd: %v", err)
-		}
-	})
+	member := oracle.StartFor(t, oracle.Options{NoSync: true, QuotaBytes: 2 << 20})
 	s := run(t, optionsFor(member.URL()))
 	ctx := within(t)
+	var err error
 	for i := 0; err == nil && ctx.Err() == nil; i++ {
 		_, err = s.Commit(ctx, store.Txn{Key: fmt.Sprint("pods/", i), Value: []byte(strings.Repeat("x", 200<<10))})
 	}

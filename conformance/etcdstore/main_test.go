@@ -20,31 +20,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // startEtcd runs an etcd until the test ends.
 func startEtcd(t *testing.T) *oracle.Member {
 	t.Helper()
-	member, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, MaxRequestBytes: 12 << 20})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := member.Stop(); err != nil {
-			t.Errorf("stop etcd: %v", err)
-		}
-	})
-	return member
+	return oracle.StartFor(t, oracle.Options{NoSync: true, MaxRequestBytes: 12 << 20})
 }
 
 // connect returns a client of etcd, until the test ends.
 func connect(t *testing.T, url string) *clientv3.Client {
 	t.Helper()
-	client, err := etcd.Dial(context.WithoutCancel(t.Context()), etcd.Cluster{Servers: []string{url}})
-	if err != nil {
-		t.Fatalf("make a client of etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Errorf("close the client of etcd: %v", err)
-		}
-	})
-	return client
+	return oracle.ClientFor(t, url)
 }
 
 // plain is a layout that writes values as they are, behind a mark.

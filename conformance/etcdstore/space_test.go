@@ -16,15 +16,7 @@ import (
 // TestAWriteThatIsRefusedForSpaceWasNotApplied: etcd says that its space is used up also after it has
 // applied a write.
 func TestAWriteThatIsRefusedForSpaceWasNotApplied(t *testing.T) {
-	member, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true, QuotaBytes: 2 << 20})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := member.Stop(); err != nil {
-			t.Errorf("stop etcd: %v", err)
-		}
-	})
+	member := oracle.StartFor(t, oracle.Options{NoSync: true, QuotaBytes: 2 << 20})
 	s := run(t, optionsFor(member.URL()))
 	ctx := within(t)
 	const writers = 96

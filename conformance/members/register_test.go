@@ -31,6 +31,18 @@ func awaitListed(t *testing.T, by *replica, ids ...string) {
 	harness.Eventually(t, "the right replicas are listed", func() bool { return slices.Equal(listed(t, by), ids) })
 }
 
+// awaitEnd waits until a replica's Run has returned.
+func awaitEnd(t *testing.T, r *replica) {
+	t.Helper()
+	ended := make(chan struct{})
+	go func() { r.running.Wait(); close(ended) }() // it is waited for, or the test has failed
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("replica %s goes on after 30 s", r.id)
+	}
+}
+
 func TestAReplicaIsListedWithHowFarItIs(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)
@@ -136,6 +148,47 @@ func TestASecondProcessAsTheSameReplicaIsNoticed(t *testing.T) {
 	}
 	if ids := listed(t, second); !slices.Equal(ids, []string{"a"}) {
 		t.Errorf("the first process has removed the record of the second: %v", ids)
+	}
+}
+
+// TestAReplicaAndAMigrationSeeEachOther lets both begin at once, some times: one of them does, and the other one says
+// why it does not.
+func TestAReplicaAndAMigrationSeeEachOther(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, 1)
+	observer := c.client()
+	prefix, err := members.Prefix("/registry")
+	if err != nil {
+		t.Fatalf("name the prefix: %v", err)
+	}
+	for i := range 20 {
+		note := &members.Migration{ID: "x", From: "a directory"}
+		noted := make(chan error, 1)
+		begin := func() { noted <- note.Begin(limited(t), observer, prefix) }
+		if i > 0 { // in the first round the replica comes later
+			go begin() // noted gets its answer
+		} else {
+			begin()
+		}
+		r := c.replica("a")
+		switch err := <-noted; {
+		case err == nil:
+			awaitEnd(t, r)
+			if seen, is := errors.AsType[*members.Migration](r.ended); !is || seen.ID != "x" || seen.From != "a directory" {
+				t.Fatalf("round %d: beside a migration the replica ended with %v", i, r.ended)
+			}
+			if ids := listed(t, r); len(ids) > 0 {
+				t.Fatalf("round %d: beside a migration %v are registered", i, ids)
+			}
+			if err := note.End(limited(t), observer); err != nil {
+				t.Fatalf("round %d: end the migration: %v", i, err)
+			}
+		case errors.Is(err, members.ErrReplicas):
+			awaitListed(t, r, "a")
+		default:
+			t.Fatalf("round %d: begin the migration: %v", i, err)
+		}
+		r.stop()
 	}
 }
 

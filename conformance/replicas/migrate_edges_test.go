@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/internal/migrate"
 	"github.com/gapless-io/gapless/internal/store"
@@ -101,6 +102,50 @@ func TestAReplicaThatComesWhileObjectsAreCheckedIsNoticed(t *testing.T) {
 	direct := &members.Migration{ID: "x"}
 	if err := direct.Begin(t.Context(), client, own); !errors.Is(err, members.ErrReplicas) {
 		t.Errorf("a migration beside a replica begins with %v", err)
+	}
+}
+
+// TestAReplicaThatRegistersAfterAMigrationHasBegunEnds: it has looked for a migration before, and found none.
+func TestAReplicaThatRegistersAfterAMigrationHasBegunEnds(t *testing.T) {
+	url := member(t)
+	client := etcdAt(t, url)
+	s, err := gapless.New(gapless.Config{
+		DataDir: t.TempDir(), Listen: "127.0.0.1:0", Etcd: gapless.Etcd{Servers: []string{url}}, Logger: logger(t),
+	})
+	if err != nil {
+		t.Fatalf("configure a replica: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(t.Context()) }() // its end is what is tested
+	select {
+	case <-s.Ready():
+	case err := <-ended:
+		t.Fatalf("run a replica: %v", err)
+	}
+	harness.Eventually(t, "a migration begins while the replica is not registered", func() bool {
+		leases, err := client.Leases(t.Context())
+		if err != nil {
+			t.Fatalf("list the leases: %v", err)
+		}
+		for _, lease := range leases.Leases {
+			_, _ = client.Revoke(t.Context(), lease.ID) // the replica may have ended it
+		}
+		err = (&members.Migration{ID: "x"}).Begin(t.Context(), client, own)
+		if err != nil && !errors.Is(err, members.ErrReplicas) {
+			t.Fatalf("begin a migration: %v", err)
+		}
+		return err == nil
+	})
+	select {
+	case err := <-ended:
+		if _, is := errors.AsType[*members.Migration](err); !is || !strings.Contains(err.Error(), own+"migration") {
+			t.Errorf("the replica ended with %v, want that it names the key", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the replica goes on beside a migration")
+	}
+	if all, err := client.Get(t.Context(), own+"replicas/", clientv3.WithPrefix()); err != nil || len(all.Kvs) != 0 {
+		t.Errorf("registered are %v, %v; want none", all, err)
 	}
 }
 

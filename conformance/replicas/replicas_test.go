@@ -20,18 +20,9 @@ func logger(t *testing.T) *slog.Logger {
 }
 
 // member starts an etcd that ends with the test, and returns its URL.
-func member(t *testing.T) string {
+func member(t testing.TB) string {
 	t.Helper()
-	m, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := m.Stop(); err != nil {
-			t.Errorf("stop etcd: %v", err)
-		}
-	})
-	return m.URL()
+	return etcd.StartFor(t, etcd.Options{NoSync: true}).URL()
 }
 
 func configMap(name, value string) *corev1.ConfigMap {

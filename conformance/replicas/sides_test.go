@@ -1,7 +1,6 @@
 package replicas_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
+	oracle "github.com/gapless-io/gapless/conformance/oracle/etcd"
 	"github.com/gapless-io/gapless/internal/backup"
 	"github.com/gapless-io/gapless/internal/migrate"
 	"github.com/gapless-io/gapless/internal/store"
@@ -42,16 +42,7 @@ var moved = append(each[:len(each):len(each)], []struct {
 // etcdAt returns a client of etcd that ends with the test.
 func etcdAt(t *testing.T, url string) *clientv3.Client {
 	t.Helper()
-	client, err := etcd.Dial(context.WithoutCancel(t.Context()), etcd.Cluster{Servers: []string{url}})
-	if err != nil {
-		t.Fatalf("make a client of etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := client.Close(); err != nil {
-			t.Errorf("close the client of etcd: %v", err)
-		}
-	})
-	return client
+	return oracle.ClientFor(t, url)
 }
 
 // moving are the options of a migration between a directory and an etcd.

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/pipetest"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -71,34 +72,11 @@ func added(t testing.TB, name string, rv kube.ResourceVersion, bytes int) wire.W
 	return wire.WatchEvent{Type: kube.Added, ResourceVersion: rv, Object: o}
 }
 
-// pipes is a listener whose connections are in memory, for bubbles of synctest.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
-
 // clockwork is a server in a bubble, without TLS: every caller is the administrator.
 type clockwork struct {
 	t     *testing.T
 	api   *apiserver.Server
-	pipes *pipes
+	pipes *pipetest.Listener
 	began time.Time
 }
 
@@ -114,7 +92,7 @@ func windUp(t *testing.T, behind *reader) *clockwork {
 
 func windConfig(t *testing.T, cfg apiserver.Config) *clockwork {
 	t.Helper()
-	c := &clockwork{t: t, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, began: time.Now()}
+	c := &clockwork{t: t, pipes: pipetest.New(), began: time.Now()}
 	cfg.Live = kinds.NewLive(builtin.Catalog())
 	c.api = apiserver.New(t.Context(), cfg)
 	admin := &x509.Certificate{Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}}
@@ -140,8 +118,10 @@ func windConfig(t *testing.T, cfg apiserver.Config) *clockwork {
 // send writes a request on a new connection.
 func (c *clockwork) send(text string) (net.Conn, *bufio.Reader) {
 	c.t.Helper()
-	client, server := net.Pipe()
-	c.pipes.conns <- server
+	client, err := c.pipes.Dial()
+	if err != nil {
+		c.t.Fatalf("connect: %v", err)
+	}
 	c.t.Cleanup(func() { _ = client.Close() })
 	if _, err := io.WriteString(client, text); err != nil {
 		c.t.Fatalf("write: %v", err)

@@ -28,6 +28,7 @@ type cluster struct {
 	resources []string // that have objects, as pages has them
 	first     string   // the first key of an object; "" if there is none
 	count     int64
+	marks     []string  // keys in etcd, in order, with markEvery keys from each to the next
 	at        time.Time // of the revision
 
 	mu   sync.Mutex
@@ -39,14 +40,18 @@ func (m *mover) cluster() *cluster {
 	return &cluster{mover: m, prefix: prefix, ends: map[clientv3.LeaseID]time.Time{}}
 }
 
-// scanKeys is how many keys, without values, are read at once.
-const scanKeys = 5000
+const (
+	// scanKeys is how many keys, without values, are read at once.
+	scanKeys = 20_000
+	// markEvery is after how many keys one is noted.
+	markEvery = 64
+)
 
 // scan finds out which resources have objects now. other gets the keys that are of none, or are excluded, as etcd
 // has them.
 func (c *cluster) scan(ctx context.Context, other func(key string) error) error {
-	c.rev, c.count, c.first, c.resources, c.at = 0, 0, "", nil, time.Now()
-	found := map[string]bool{}
+	c.rev, c.count, c.first, c.resources, c.marks, c.at = 0, 0, "", nil, nil, time.Now()
+	found, seen := map[string]bool{}, 0
 	from, end := c.prefix, clientv3.GetPrefixRangeEnd(c.prefix)
 	for {
 		resp, err := c.get(ctx, from, end, clientv3.WithLimit(scanKeys), clientv3.WithKeysOnly())
@@ -54,6 +59,9 @@ func (c *cluster) scan(ctx context.Context, other func(key string) error) error 
 			return err
 		}
 		for _, kv := range resp.Kvs {
+			if seen++; seen%markEvery == 0 {
+				c.marks = append(c.marks, string(kv.Key))
+			}
 			key, known := c.storeKey(kv.Key)
 			if !known {
 				if err := other(string(kv.Key)); err != nil {
@@ -141,8 +149,25 @@ const (
 	// allows, because etcd counts keys. The largest values may follow the smallest: pageLimit bounds the memory
 	// then, to 96 MiB of values of 1.5 MiB.
 	pageBytes            = 2 << 20
-	leastKeys, pageLimit = 16, 64
+	leastKeys, pageLimit = 16, markEvery
 )
+
+// span is a range of keys in etcd.
+type span struct{ from, end string }
+
+// spans returns the parts of a range, each with markEvery keys at most. For each page etcd visits all keys up to the
+// end of the range, to count them (etcd server/storage/mvcc treeIndex.Revisions): of a large one that takes longer
+// than to read the page.
+func (c *cluster) spans(of span) []span {
+	first, _ := slices.BinarySearch(c.marks, of.from)
+	last, _ := slices.BinarySearch(c.marks, of.end)
+	var parts []span
+	for _, mark := range c.marks[first:last] {
+		parts = append(parts, span{of.from, mark})
+		of.from = mark
+	}
+	return append(parts, of)
+}
 
 // pages returns the objects of a resource; "": all.
 func (c *cluster) pages(ctx context.Context, resource string) pages {
@@ -153,24 +178,28 @@ func (c *cluster) pages(ctx context.Context, resource string) pages {
 	return func(yield func([]object, error) bool) {
 		for _, resource := range resources {
 			from, err := c.layout.Key(resource + "/")
-			end := clientv3.GetPrefixRangeEnd(from)
-			for limit, more := int64(leastKeys), true; more; {
-				var resp *clientv3.GetResponse
-				if err == nil {
-					resp, err = c.get(ctx, from, end, clientv3.WithLimit(limit))
-				}
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				page := converted(resp.Kvs, func(kv *mvccpb.KeyValue) object { return c.object(ctx, kv) })
-				page = slices.DeleteFunc(page, func(o object) bool { return o.key == "" })
-				if !yield(page, cmp.Or(ctx.Err(), failed(page))) {
-					return
-				}
-				if more = resp.More; more {
-					from = string(resp.Kvs[len(resp.Kvs)-1].Key) + "\x00"
-					limit = min(max(limit*pageBytes/sizeOf(resp.Kvs), leastKeys), 4*limit, pageLimit)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			limit := int64(leastKeys)
+			for _, s := range c.spans(span{from, clientv3.GetPrefixRangeEnd(from)}) {
+				for more := true; more; {
+					resp, err := c.get(ctx, s.from, s.end, clientv3.WithLimit(limit))
+					if err != nil {
+						yield(nil, err)
+						return
+					}
+					page := converted(resp.Kvs, func(kv *mvccpb.KeyValue) object { return c.object(ctx, kv) })
+					page = slices.DeleteFunc(page, func(o object) bool { return o.key == "" })
+					if !yield(page, cmp.Or(ctx.Err(), failed(page))) {
+						return
+					}
+					if n := int64(len(resp.Kvs)); n > 0 {
+						s.from = string(resp.Kvs[n-1].Key) + "\x00"
+						limit = min(max(n*pageBytes/sizeOf(resp.Kvs), leastKeys), 4*limit, pageLimit)
+					}
+					more = resp.More
 				}
 			}
 		}
@@ -187,8 +216,7 @@ func sizeOf(kvs []*mvccpb.KeyValue) int64 {
 }
 
 // object reads a value as servers do. Its key is "" for what is none, or is excluded. When it was written is not
-// known, but for what expires: the others get one time, because a log has a note of each record that is older than the
-// one before it.
+// known, but for what expires: the others get the time of the cluster's revision.
 func (c *cluster) object(ctx context.Context, kv *mvccpb.KeyValue) object {
 	key, moved := c.storeKey(kv.Key)
 	if !moved {

@@ -246,32 +246,27 @@ func IntoEtcd(ctx context.Context, o Options) (done Result, err error) {
 	return done, goesOn(err)
 }
 
-// begin notes the migration, unless it goes on with one. Replicas may have come while everything was checked: it looks
-// for them again.
+// begin notes the migration, unless it goes on with one. From now on no replica registers. Some may have come while
+// everything was checked.
 func (m *mover) begin(ctx context.Context, from *directory, to *cluster, begun *members.Migration) (*members.Migration, error) {
-	first := begun == nil
-	if first {
-		path, err := filepath.Abs(m.Dir)
-		if err != nil {
-			return nil, err
-		}
-		begun = &members.Migration{ID: from.log.ID(), From: path, Started: time.Now().UTC(), Before: to.rev}
-		err = begun.Begin(ctx, m.client, m.own)
-		if errors.Is(err, members.ErrReplicas) {
-			if _, used := m.free(ctx); used != nil { // it names them
-				err = used
-			}
-		}
-		if err != nil {
-			return nil, err
+	if begun != nil {
+		return begun, nil
+	}
+	path, err := filepath.Abs(m.Dir)
+	if err != nil {
+		return nil, err
+	}
+	begun = &members.Migration{ID: from.log.ID(), From: path, Started: time.Now().UTC(), Before: to.rev}
+	err = begun.Begin(ctx, m.client, m.own)
+	if errors.Is(err, members.ErrReplicas) {
+		if _, used := m.free(ctx); used != nil { // it names them
+			err = used
 		}
 	}
-	// A replica registers after it has looked for the note, which may have been before this one.
-	_, err := m.free(ctx)
-	if _, used := errors.AsType[*InUseError](err); used && first {
-		err = errors.Join(err, begun.End(ctx, m.client)) // nothing was written
+	if err != nil {
+		return nil, err
 	}
-	return begun, err
+	return begun, nil
 }
 
 // goesOn adds to an error that can pass that the same command goes on then.

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -60,13 +61,15 @@ func namespaceController() user.Info {
 }
 
 // Finalize implements lifecycle.Verbs.
-func (v lifecycleVerbs) Finalize(ctx context.Context, t kinds.Target, release func(*unstructured.Unstructured)) error {
+func (v lifecycleVerbs) Finalize(
+	ctx context.Context, t kinds.Target, uid types.UID, release func(*unstructured.Unstructured),
+) error {
 	w, err := v.newWrite(t, nil)
 	if err != nil {
 		return err
 	}
 	_, err = v.retry(ctx, w, func(current *wire.Object) (decision, error) {
-		if current == nil || !current.Deleting() {
+		if current == nil || current.UID() != uid || !current.Deleting() {
 			return decision{}, nil
 		}
 		u, err := treeOf(t.Resource.Readings.Of(current))

@@ -19,33 +19,11 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/apiserver/pipetest"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/serve"
 )
-
-// pipes is a listener in memory.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.closed) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
 // deaf is the connection of a client that can stop reading it.
 type deaf struct {
@@ -102,14 +80,16 @@ func newBackups(t *testing.T) *backups {
 		slog.New(slog.DiscardHandler))
 	web.TLSConfig, web.Protocols = nil, new(http.Protocols)
 	web.Protocols.SetUnencryptedHTTP2(true)
-	listener := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	listener := pipetest.New()
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }() // ends with Close
 	b.client = &http.Transport{
 		Protocols: web.Protocols,
 		DialContext: func(context.Context, string, string) (net.Conn, error) {
-			mine, its := net.Pipe()
-			listener.conns <- its
+			mine, err := listener.Dial()
+			if err != nil {
+				return nil, err
+			}
 			b.last = &deaf{Conn: mine, closed: make(chan struct{})}
 			return b.last, nil
 		},

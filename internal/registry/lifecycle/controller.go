@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
@@ -32,8 +33,8 @@ type Verbs interface {
 	// Refresh writes a definition as it is, so that its status is completed again.
 	Refresh(ctx context.Context, t kinds.Target) error
 	// Finalize changes an object under deletion by release, and removes it when nothing
-	// holds it any more. It does nothing to an object that is not under deletion.
-	Finalize(ctx context.Context, t kinds.Target, release func(*unstructured.Unstructured)) error
+	// holds it any more. It does nothing to an object that is not under deletion, or has another uid.
+	Finalize(ctx context.Context, t kinds.Target, uid types.UID, release func(*unstructured.Unstructured)) error
 }
 
 // Config configures a Controller. All members but KeepNamespaces, Quiet and Shared are required.
@@ -184,7 +185,7 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 				}
 				continue
 			}
-			n, err := all.delete(ctx, kinds.Target{Resource: resource, Name: name})
+			n, err := all.delete(ctx, container{Target: kinds.Target{Resource: resource, Name: name}, uid: o.UID()})
 			left += n
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s %s: %w", resource.Kind, name, err))
@@ -203,8 +204,19 @@ type containers struct {
 	gr     kinds.GroupResource
 	quiet  *quiet
 	empty  func(name string) bool
-	delete func(context.Context, kinds.Target) (left int, err error)
+	delete func(context.Context, container) (left int, err error)
 }
+
+// container is one namespace or definition. Another one of its name may have taken its place since it was seen
+// under deletion: somebody else has finished it, and created it again.
+type container struct {
+	kinds.Target
+
+	uid types.UID
+}
+
+// errReplaced says that a container is gone. Another one may have its name.
+var errReplaced = errors.New("it was removed by somebody else")
 
 // never says of no container that it is empty.
 func never(string) bool { return false }
@@ -234,7 +246,7 @@ func (c *Controller) acceptNames(ctx context.Context) error {
 
 // deleteNamespace deletes everything in a namespace, the pods first; when nothing is left
 // it removes the namespace. Otherwise the conditions of the namespace say what is left.
-func (c *Controller) deleteNamespace(ctx context.Context, t kinds.Target) (left int, err error) {
+func (c *Controller) deleteNamespace(ctx context.Context, t container) (left int, err error) {
 	// Creations of this server that saw the namespace before its deletion began are committed then.
 	if err := c.cfg.Gate.creations.wait(ctx); err != nil {
 		return 0, err
@@ -245,9 +257,12 @@ func (c *Controller) deleteNamespace(ctx context.Context, t kinds.Target) (left 
 		if !resource.Namespaced {
 			continue
 		}
-		n, err := c.deleteContent(ctx, resource, t.Name)
-		if ctx.Err() != nil {
+		n, err := c.deleteContent(ctx, t, resource)
+		switch {
+		case ctx.Err() != nil:
 			return left, err
+		case errors.Is(err, errReplaced):
+			return 0, nil
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -261,9 +276,9 @@ func (c *Controller) deleteNamespace(ctx context.Context, t kinds.Target) (left 
 		}
 	}
 	if left > 0 || len(errs) > 0 {
-		return left, errors.Join(append(errs, c.cfg.Verbs.Finalize(ctx, t, found.report))...)
+		return left, errors.Join(append(errs, c.cfg.Verbs.Finalize(ctx, t.Target, t.uid, found.report))...)
 	}
-	return 0, c.cfg.Verbs.Finalize(ctx, t, func(u *unstructured.Unstructured) {
+	return 0, c.cfg.Verbs.Finalize(ctx, t.Target, t.uid, func(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
 	})
 }
@@ -295,23 +310,27 @@ func (c *Controller) count(resource *kinds.Resource, namespace string, to *remai
 
 // deleteDefinition deletes the custom resources of a definition; when nothing is left
 // it removes the definition.
-func (c *Controller) deleteDefinition(ctx context.Context, t kinds.Target) (left int, err error) {
+func (c *Controller) deleteDefinition(ctx context.Context, t container) (left int, err error) {
 	if err := c.cfg.Gate.creations.wait(ctx); err != nil {
 		return 0, err
 	}
 	if resource, found := c.cfg.Live.Load().Storage(kinds.DefinedBy(t.Name)); found && resource.Custom {
-		if left, err = c.deleteContent(ctx, resource, ""); err != nil || left > 0 {
+		left, err = c.deleteContent(ctx, t, resource)
+		switch {
+		case errors.Is(err, errReplaced):
+			return 0, nil
+		case err != nil || left > 0:
 			return left, err
 		}
 	}
-	return 0, c.cfg.Verbs.Finalize(ctx, t, func(u *unstructured.Unstructured) {
+	return 0, c.cfg.Verbs.Finalize(ctx, t.Target, t.uid, func(u *unstructured.Unstructured) {
 		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == strategy.DefinitionFinalizer }))
 	})
 }
 
-// deleteContent deletes the objects of one resource in a namespace, or all of them, and
-// returns how many are still held.
-func (c *Controller) deleteContent(ctx context.Context, resource *kinds.Resource, namespace string) (left int, err error) {
+// deleteContent deletes the objects of one resource in a namespace, or of a definition, and
+// returns how many are still held. Errors: errReplaced.
+func (c *Controller) deleteContent(ctx context.Context, in container, resource *kinds.Resource) (left int, err error) {
 	cached := c.cfg.Caches.Lookup(resource.GR())
 	if cached == nil {
 		return 0, nil // its definition was removed just now, after its objects
@@ -320,8 +339,35 @@ func (c *Controller) deleteContent(ctx context.Context, resource *kinds.Resource
 	if err != nil {
 		return 0, err
 	}
-	items := slices.Collect(s.Scan("", watchcache.Selection{Namespace: namespace}))
+	var content watchcache.Selection
+	if in.Resource.IsNamespace() {
+		content.Namespace = in.Name
+	}
+	items := slices.Collect(s.Scan("", content))
+	if len(items) == 0 {
+		return 0, nil
+	}
+	if err := c.check(ctx, in); err != nil {
+		return 0, err
+	}
 	return c.cfg.Verbs.DeleteObjects(ctx, resource, items, c.deleteOptions)
+}
+
+// check returns errReplaced if a container is gone. If it is there, then all that was read before is its own: none of
+// it was created after the container was gone. What is deleted then is that, and nothing of the same name, by its uid.
+func (c *Controller) check(ctx context.Context, in container) error {
+	cached := c.cfg.Caches.Lookup(in.Resource.GR())
+	if cached == nil {
+		return errReplaced
+	}
+	s, err := cached.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	if now, found := s.Get(wire.Key{Name: in.Name}); !found || now.UID() != in.uid || !now.Deleting() {
+		return errReplaced
+	}
+	return nil
 }
 
 // deleteOptions ends a pod at once when its node does not exist: no kubelet is there

@@ -33,8 +33,11 @@ const (
 	// recordPatience is how long the log may take for what a watch has delivered, before the watch is ended and
 	// opened again afterwards: meanwhile clientv3 keeps whatever comes, without a bound.
 	recordPatience = 10 * time.Second
-	// pageKeys is how many keys of the state are read at once.
-	pageKeys = 1000
+	// pageKeys is how many keys of the state are read at once at first, and at least. Later pages have about
+	// pageBytes, and at most mostKeys, as kube-apiserver's (apiserver storage/etcd3/store.go maxLimit): for each page
+	// etcd visits all keys that follow, to count them.
+	pageKeys, mostKeys = 1000, 10_000
+	pageBytes          = 8 << 20
 )
 
 // follow records what etcd commits, until ctx ends. Errors: *HistoryError, *RefusedError.
@@ -351,8 +354,12 @@ func (s *Store) translate(events []event, through int64, r clientv3.WatchRespons
 var errWatchOrder = errors.New("it is not in order")
 
 // readState reads the whole state at one revision and records how it differs from what is recorded. If only
-// resources are missing, it is that of the same revision, as long as etcd has it: the watch has what came later.
+// resources are missing, it is that of the same revision, as long as etcd has it: the watch has what came later. It
+// reads nothing while the log would not take it: a full disk lasts, and all replicas of a cluster may have one.
 func (s *Store) readState(ctx context.Context) error {
+	if err := s.log.Writable(); err != nil {
+		return fmt.Errorf("read the state of etcd, which could not be recorded: %w", err)
+	}
 	at := s.recorded()
 	var wanted int64
 	if s.isHidden() && !s.isTorn() {
@@ -396,9 +403,9 @@ func (s *Store) fetchState(ctx context.Context, at int64) (state map[string]*mvc
 	ctx = clientv3.WithRequireLeader(ctx)
 	state, rev = map[string]*mvccpb.KeyValue{}, at
 	from, end := s.prefix, clientv3.GetPrefixRangeEnd(s.prefix)
-	for {
+	for limit := pageKeys; ; {
 		pageCtx, cancel := context.WithTimeoutCause(ctx, 6*contactTimeout, errContact)
-		resp, err := s.client.Get(pageCtx, from, clientv3.WithRange(end), clientv3.WithLimit(pageKeys), clientv3.WithRev(rev))
+		resp, err := s.client.Get(pageCtx, from, clientv3.WithRange(end), clientv3.WithLimit(int64(limit)), clientv3.WithRev(rev))
 		err = withCause(pageCtx, err)
 		cancel()
 		if err == nil {
@@ -410,11 +417,14 @@ func (s *Store) fetchState(ctx context.Context, at int64) (state map[string]*mvc
 		if rev == 0 {
 			rev = resp.Header.Revision
 		}
+		size := 1
 		for _, kv := range resp.Kvs {
+			size += len(kv.Value)
 			if key, known := s.opts.Layout.StoreKey(string(kv.Key)); known {
 				state[key] = kv
 			}
 		}
+		limit = min(max(len(resp.Kvs)*pageBytes/size, pageKeys), 2*limit, mostKeys)
 		if !resp.More {
 			return state, rev, nil
 		}

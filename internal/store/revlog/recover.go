@@ -222,10 +222,7 @@ func (l *Log) loadSegment(ctx context.Context, seg *segment, e format.SegmentEnt
 		for _, r := range records {
 			l.index.Load(r, seg.id)
 			seg.live += int64(r.Size)
-			if r.Millis < l.lastMillis {
-				l.setbacks = append(l.setbacks, r.Revision)
-			}
-			l.lastMillis = r.Millis
+			l.noteTime(r.Revision, r.Millis)
 		}
 	}
 	if err := <-scanned; err != nil {

@@ -124,9 +124,9 @@ func (l *Log) overBudget() int64 {
 }
 
 // revisionAtLocked returns the latest retained revision committed at or before
-// millis of the wall clock, 0 if there is none. Times do not decrease between two
-// setbacks of the clock; what was written after one tells that what was written
-// before it is not younger.
+// millis of the wall clock, 0 if there is none that is not compacted. Times do not
+// decrease between two setbacks of the clock; what was written after one tells that
+// what was written before it is not younger.
 func (l *Log) revisionAtLocked(millis int64) int64 {
 	last := l.current
 	for _, first := range slices.Backward(l.setbacks) {
@@ -135,5 +135,21 @@ func (l *Log) revisionAtLocked(millis int64) int64 {
 		}
 		last = first - 1
 	}
-	return l.index.LatestBefore(millis, 0, last)
+	return l.index.LatestBefore(millis, l.compacted.Revision, last)
+}
+
+// noteTime compares the time of a write with that of the one before it. A setback in what is
+// compacted is of no interest: nobody asks when that was written, and a log that was made of
+// another store's objects may have one at each of them.
+func (l *Log) noteTime(revision, millis int64) {
+	if millis < l.lastMillis && revision > l.compacted.Revision {
+		l.setbacks = append(l.setbacks, revision)
+	}
+	l.lastMillis = millis
+}
+
+// forgetSetbacksLocked drops those of what is compacted now.
+func (l *Log) forgetSetbacksLocked() {
+	n, _ := slices.BinarySearch(l.setbacks, l.compacted.Revision+1)
+	l.setbacks = slices.Delete(l.setbacks, 0, n)
 }

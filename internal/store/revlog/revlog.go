@@ -154,7 +154,7 @@ type Log struct {
 	raised              *format.Raised  // what the manifest says; it does not change
 	holds               map[*feed]int64 // what feeds with From.Hold have delivered
 	wake                chan struct{}   // closed and replaced whenever current or compacted moves
-	setbacks            []int64         // revisions before which the wall clock was set back
+	setbacks            []int64         // revisions above compacted before which the wall clock was set back
 	poison              error           // *store.PoisonedError once the disk may have lost something
 	unavailable         error           // *store.UnavailableError while writes are refused
 	moved               error           // why writes are refused: the directory is not in its place

@@ -270,10 +270,7 @@ func (l *Log) refuse(n int) {
 func (l *Log) publish(g *group) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if first := g.writes[0].version; first.Millis < l.lastMillis {
-		l.setbacks = append(l.setbacks, first.Revision)
-	}
-	l.lastMillis = g.writes[0].version.Millis
+	l.noteTime(g.writes[0].version.Revision, g.writes[0].version.Millis)
 	for _, p := range g.writes {
 		assertf(p.version.Revision == l.current+1, "revision %d follows %d", p.version.Revision, l.current)
 		l.current = p.version.Revision

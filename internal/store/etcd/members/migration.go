@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -46,9 +47,13 @@ func UnfinishedMigration(ctx context.Context, client *clientv3.Client, prefix st
 	if len(resp.Kvs) == 0 {
 		return nil, nil
 	}
-	m := &Migration{prefix: prefix, rev: resp.Kvs[0].ModRevision}
-	if err := json.Unmarshal(resp.Kvs[0].Value, m); err != nil {
-		return nil, fmt.Errorf("read %s from etcd: %w", key, err)
+	return decodeMigration(prefix, resp.Kvs[0])
+}
+
+func decodeMigration(prefix string, note *mvccpb.KeyValue) (*Migration, error) {
+	m := &Migration{prefix: prefix, rev: note.ModRevision}
+	if err := json.Unmarshal(note.Value, m); err != nil {
+		return nil, fmt.Errorf("read %s from etcd: %w", note.Key, err)
 	}
 	return m, nil
 }
@@ -60,7 +65,7 @@ var ErrOvertaken = errors.New("another migration has begun, or the note of this 
 var ErrReplicas = errors.New("replicas are registered")
 
 // Begin notes a migration: it must be the first, and no replica may be registered. Replicas refuse the objects from
-// now on. Errors: ErrReplicas, ErrOvertaken.
+// now on, and none registers. Errors: ErrReplicas, ErrOvertaken.
 func (m *Migration) Begin(ctx context.Context, client *clientv3.Client, prefix string) error {
 	m.prefix = prefix
 	note, err := json.Marshal(m)

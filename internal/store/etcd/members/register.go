@@ -13,7 +13,7 @@ import (
 )
 
 // Run keeps the replica registered until ctx ends, which is no error, and removes the registration
-// then. It is called once. Errors: *TwiceError.
+// then. It is called once. Errors: *TwiceError; the *Migration that has begun before the replica has registered.
 //
 // Where etcd has ended the lease, because this replica was cut off for longer than the TTL, it
 // registers again.
@@ -22,6 +22,9 @@ func (m *Members) Run(ctx context.Context) error {
 		err := m.registered(ctx)
 		if twice, is := errors.AsType[*TwiceError](err); is {
 			return twice
+		}
+		if migration, is := errors.AsType[*Migration](err); is {
+			return migration
 		}
 		if ctx.Err() == nil {
 			m.logger.WarnContext(ctx, "this replica is not registered in etcd", errAttr(err))
@@ -60,7 +63,8 @@ func (m *Members) encode(revision int64) (string, error) {
 	return string(text), err
 }
 
-// register writes the record under a new lease. What was there is of a former process.
+// register writes the record under a new lease, unless a migration is noted: as Migration.Begin notes none where a
+// replica is registered, one of the two always sees the other. What was there is of a former process.
 func (m *Members) register(ctx context.Context, lease clientv3.LeaseID, revision int64) error {
 	value, err := m.encode(revision)
 	if err != nil {
@@ -68,7 +72,19 @@ func (m *Members) register(ctx context.Context, lease clientv3.LeaseID, revision
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.period())
 	defer cancel()
-	if _, err := m.client.Put(ctx, m.recordKey(), value, clientv3.WithLease(lease)); err != nil {
+	note := migrationKey(m.o.Prefix)
+	resp, err := m.client.Txn(ctx).
+		If(clientv3.Compare(clientv3.CreateRevision(note), "=", 0)).
+		Then(clientv3.OpPut(m.recordKey(), value, clientv3.WithLease(lease))).
+		Else(clientv3.OpGet(note)).
+		Commit()
+	if err == nil && !resp.Succeeded {
+		var migration *Migration
+		if migration, err = decodeMigration(m.o.Prefix, resp.Responses[0].GetResponseRange().Kvs[0]); err == nil {
+			err = migration
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("register in etcd: %w", err)
 	}
 	return nil
