@@ -313,8 +313,8 @@ func (c *Controller) deleteDefinition(ctx context.Context, t kinds.Target) (left
 // returns how many are still held.
 func (c *Controller) deleteContent(ctx context.Context, resource *kinds.Resource, namespace string) (left int, err error) {
 	cached := c.cfg.Caches.Lookup(resource.GR())
-	if cached == nil {
-		return 0, nil // its definition was removed just now, after its objects
+	if cached == nil { // its definition was removed just now, after its objects; or it could not be read yet
+		return 0, c.cfg.Caches.Unread(resource.GR())
 	}
 	s, err := cached.Fresh(ctx)
 	if err != nil {
