@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/starts"
@@ -20,6 +21,8 @@ import (
 type backend struct {
 	// store has the values in the clear.
 	store store.Store
+	// apart are the stores of resources that are not in store.
+	apart []registry.Apart
 	// log is the log on disk, which has all there is or, of a replica, the history; name says which, in
 	// metrics.
 	log  serve.Log

@@ -92,9 +92,13 @@ type background struct {
 // that run beside it.
 func (s *Server) newRegistry(live *kinds.Live) background {
 	cfg := registry.Config{
-		Store: s.store(), Stale: s.backend.stale, Live: live, Logger: s.cfg.Logger,
+		Store: s.store(s.backend.store), Stale: s.backend.stale, Live: live, Logger: s.cfg.Logger,
 		KeepNamespaces: !s.cfg.runs(NamespaceController),
 		NamespaceQuiet: namespaceQuiet,
+	}
+	for _, apart := range s.backend.apart {
+		apart.Store = s.store(apart.Store)
+		cfg.Apart = append(cfg.Apart, apart)
 	}
 	if s.backend.turn != nil {
 		cfg.Lead = s.backend.turn.Run

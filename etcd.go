@@ -24,6 +24,8 @@ const (
 type Etcd struct {
 	// Servers are the URLs of members of the cluster, like "https://10.0.0.1:2379".
 	Servers []string
+	// Overrides put built-in resources into clusters of their own.
+	Overrides []EtcdOverride
 	// CAFile has the CAs of the members' certificates, in PEM; "" means those of the system. CertFile
 	// and KeyFile are a client certificate and its key; "" means that there is none.
 	CAFile   string
@@ -48,13 +50,16 @@ func (e Etcd) used() bool { return len(e.Servers) > 0 }
 // withDefaults sets defaults and validates what can be seen without asking etcd.
 func (e Etcd) withDefaults() (Etcd, error) {
 	if !e.used() {
-		if e.CAFile != "" || e.CertFile != "" || e.KeyFile != "" || e.Prefix != "" || e.HealthcheckTimeout != 0 ||
-			e.ReadycheckTimeout != 0 || e.CompactionInterval != 0 {
+		if len(e.Overrides) > 0 || e.CAFile != "" || e.CertFile != "" || e.KeyFile != "" || e.Prefix != "" ||
+			e.HealthcheckTimeout != 0 || e.ReadycheckTimeout != 0 || e.CompactionInterval != 0 {
 			return e, errors.New("options of etcd without its servers: set Etcd.Servers (--etcd-servers), or none of them")
 		}
 		return e, nil
 	}
-	if err := e.cluster().CheckForm(); err != nil {
+	if err := e.cluster(e.allServers()).CheckForm(); err != nil {
+		return e, err
+	}
+	if err := e.checkOverrides(); err != nil {
 		return e, err
 	}
 	e.Prefix = path.Join("/", cmp.Or(e.Prefix, DefaultEtcdPrefix))
@@ -67,9 +72,9 @@ func (e Etcd) withDefaults() (Etcd, error) {
 	return e, nil
 }
 
-// cluster says how to reach the cluster.
-func (e Etcd) cluster() etcd.Cluster {
-	return etcd.Cluster{Servers: e.Servers, CAFile: e.CAFile, CertFile: e.CertFile, KeyFile: e.KeyFile}
+// cluster says how to reach the cluster of some servers.
+func (e Etcd) cluster(servers []string) etcd.Cluster {
+	return etcd.Cluster{Servers: servers, CAFile: e.CAFile, CertFile: e.CertFile, KeyFile: e.KeyFile}
 }
 
 // checkEtcd returns an error for what has no meaning while the objects are in etcd.

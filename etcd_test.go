@@ -20,7 +20,25 @@ func TestOptionsOfEtcdThatCannotBeAreRefused(t *testing.T) {
 		"no URL":         {func(c *gapless.Config) { c.Etcd.Servers = []string{"127.0.0.1:2379"} }, "want a URL"},
 		"another scheme": {func(c *gapless.Config) { c.Etcd.Servers = []string{"ftp://a:1"} }, "want a URL"},
 		"a path":         {func(c *gapless.Config) { c.Etcd.Servers = []string{"http://a:1/b"} }, "want a URL"},
-		"no servers":     {func(c *gapless.Config) { c.Etcd = gapless.Etcd{Prefix: "/a"} }, "without its servers"},
+		"an override of one of the servers": {func(c *gapless.Config) {
+			c.Etcd.Overrides = []gapless.EtcdOverride{{Resource: "events", Servers: servers}}
+		}, "leave the override out"},
+		"a server in two clusters": {func(c *gapless.Config) {
+			c.Etcd.Overrides = []gapless.EtcdOverride{
+				{Resource: "events", Servers: []string{"http://a:1", "http://b:1"}},
+				{Resource: "pods", Servers: []string{"http://a:1"}},
+			}
+		}, "name the same ones"},
+		"an override without a URL": {func(c *gapless.Config) {
+			c.Etcd.Overrides = []gapless.EtcdOverride{{Resource: "events", Servers: []string{"a:1"}}}
+		}, "want a URL"},
+		"an override of nothing": {func(c *gapless.Config) {
+			c.Etcd.Overrides = []gapless.EtcdOverride{{Servers: []string{"http://a:1"}}}
+		}, "want a resource"},
+		"overrides alone": {func(c *gapless.Config) {
+			c.Etcd = gapless.Etcd{Overrides: []gapless.EtcdOverride{{Resource: "events", Servers: servers}}}
+		}, "without its servers"},
+		"no servers": {func(c *gapless.Config) { c.Etcd = gapless.Etcd{Prefix: "/a"} }, "without its servers"},
 		"a certificate without its key": {func(c *gapless.Config) {
 			c.Etcd = gapless.Etcd{Servers: []string{"https://a:1"}, CertFile: "c"}
 		}, "both CertFile and KeyFile"},

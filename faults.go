@@ -33,12 +33,12 @@ func (s *Server) withFaults(web *http.Server) net.Listener {
 	return faults.Listener(s.listener)
 }
 
-// store returns the store of the registry, in which writes fail on demand if there are faults.
-func (s *Server) store() store.Store {
+// store returns a store as the registry has it: its writes fail on demand if there are faults.
+func (s *Server) store(of store.Store) store.Store {
 	if s.cfg.Faults == nil {
-		return s.backend.store
+		return of
 	}
-	return failing.Store{Store: s.backend.store, Controller: s.controllerWrite}
+	return failing.Store{Store: of, Controller: s.controllerWrite}
 }
 
 // controllerWrite does a write of a controller as the faults say.

@@ -6,7 +6,8 @@
 // context ends; then it finishes the requests in progress and closes its data. Four parts of
 // a Config have types of their own: [Authentication] says how the server identifies callers,
 // [Audit] what it records of their requests, [Limits] how many requests and connections each
-// of them may have, and [Etcd] where the objects are that several servers share; a value of
+// of them may have, and [Etcd] where the objects are that several servers share, with an [EtcdOverride] for those
+// that are in a cluster of their own; a value of
 // type [Bootstrap] says which of the objects that every cluster has it creates. [Applied]
 // counts the objects of manifests that a start created, updated or left unchanged. A [Watch]
 // describes a watch that is open.
@@ -19,8 +20,8 @@
 //
 // A server over etcd is a replica. A [ReplicaStatus], at [ReplicaStatusPath], says how far it is, with a
 // [ReplicaFloor] for each resource whose history begins later and a [ReplicaHole] for what it has missed; how etcd
-// is ([ReplicaEtcd], with a [ReplicaEtcdMember] for each member); and which other replicas there are, each a
-// [ReplicaMember].
+// is ([ReplicaEtcd], with a [ReplicaEtcdMember] for each member); which other replicas there are, each a
+// [ReplicaMember]; and the same of each other etcd cluster, a [ReplicaOverride].
 package gapless
 
 import (

@@ -10,47 +10,47 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/durable"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/layout"
+	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
-	"github.com/gapless-io/gapless/internal/store/etcd"
 	"github.com/gapless-io/gapless/internal/store/etcd/members"
-	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
 // replicaIDFile is in the data directory of a replica: what it is registered as in etcd.
 const replicaIDFile = "replica-id"
 
-// replica is a server among those whose objects are in one etcd.
+// replica is a server among those whose objects are in one etcd, or several.
 type replica struct {
-	store     *etcd.Store
-	patient   *patientStore // the store
-	layout    *encrypted.Layout
-	client    *clientv3.Client // the store's
-	members   *members.Members
-	compactor *members.Compactor
-	turn      *serve.Turn
-	health    *etcdHealth
+	id     string // as which it is registered
+	layout *encrypted.Layout
+	live   *kinds.Live
+	turn   *serve.Turn
+	main   *etcdCluster   // of --etcd-servers
+	apart  []*etcdCluster // of --etcd-servers-overrides
+
+	// mu guards claimed: whose the clusters are that have answered, by their IDs.
+	mu      sync.Mutex
+	claimed map[uint64]*etcdCluster
 }
 
-// openReplica opens the log of a replica and a client of etcd.
+// openReplica opens the logs of a replica and clients of etcd.
 func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
-	if err := s.cfg.Etcd.cluster().Check(); err != nil {
+	if err := s.cfg.Etcd.cluster(nil).Check(); err != nil {
 		return nil, err
 	}
 	own, err := members.Prefix(s.cfg.Etcd.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{turn: serve.NewTurn()}
+	r := &replica{live: s.live, turn: serve.NewTurn(), claimed: map[uint64]*etcdCluster{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())
@@ -60,47 +60,50 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	if r.layout, err = encrypted.OpenLayout(ctx, plain, s.encryption(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.openEtcd(ctx, r, own, plain.Known()); err != nil {
+	if r.id, err = s.replicaID(); err != nil {
 		return nil, err
 	}
-	id, err := s.replicaID()
-	if err != nil {
+	if err := s.openClusters(ctx, r, own, plain.Known()); err != nil {
 		return nil, err
 	}
-	r.members = members.New(members.Options{
-		Client: r.client, Prefix: own, CertFile: s.cfg.Etcd.CertFile, Logger: s.cfg.Logger,
-		Replica: members.Replica{ID: id, URL: s.reachable(), Version: Version().GitVersion},
-		Reached: r.store.Kept, CatchUp: r.catchUp,
-	})
-	r.compactor = members.NewCompactor(r.members, members.CompactorOptions{Interval: max(s.cfg.Etcd.CompactionInterval, 0)})
-	r.health = &etcdHealth{store: r.patient, members: r.members}
 	s.warnOfOwnKeys(ctx)
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
 
-// openEtcd opens the store. own is the prefix of gapless's own keys, known are the resources of the layout.
-func (s *Server) openEtcd(ctx context.Context, r *replica, own string, known map[string]string) (err error) {
-	r.store, err = etcd.Open(ctx, etcd.Options{
-		Cluster: s.cfg.Etcd.cluster(), Prefix: s.cfg.Etcd.Prefix, Layout: r.layout, Known: known,
-		Dir:     filepath.Join(s.cfg.DataDir, serve.ReplicaDir),
-		History: max(s.cfg.History, 0), HistoryBytes: max(s.cfg.HistoryBytes, 0), Logger: s.cfg.Logger,
-		TTL:   s.timeToLive,
-		Admit: func(ctx context.Context, client *clientv3.Client) error { return admit(ctx, client, own) },
-	})
-	if err != nil {
-		return fmt.Errorf("open the replica of etcd: %w", err)
+// openClusters opens what the replica has for each etcd cluster. own is the prefix of gapless's own keys, known
+// are the resources of the layout.
+func (s *Server) openClusters(ctx context.Context, r *replica, own string, known map[string]string) error {
+	apart, idle := s.cfg.Etcd.apart(s.live.Load())
+	for _, o := range idle {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "an override of etcd's servers has no effect: it is of no built-in "+
+			"resource that can be in a cluster of its own, or a later one takes its place",
+			slog.String("override", o.String()))
 	}
-	r.client, r.patient = r.store.Client(), newPatientStore(r.store, s.cfg.Etcd.HealthcheckTimeout)
+	r.main = &etcdCluster{servers: s.cfg.Etcd.Servers, dir: serve.ReplicaDir}
+	for _, a := range apart {
+		r.apart = append(r.apart, &etcdCluster{
+			place: a.place, servers: a.servers, resources: a.resources, dir: serve.ReplicaDirOf(a.resources[0].String()),
+		})
+	}
+	for _, c := range r.clusters() {
+		if err := s.openCluster(ctx, r, c, own, known); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// admit refuses the objects of a migration that did not finish.
-func admit(ctx context.Context, client *clientv3.Client, own string) error {
-	migration, err := members.UnfinishedMigration(ctx, client, own)
-	if err == nil && migration != nil {
-		return &etcd.RefusedError{Cause: migration}
+// clusters are all clusters of the replica.
+func (r *replica) clusters() []*etcdCluster { return append([]*etcdCluster{r.main}, r.apart...) }
+
+// of returns the cluster of a resource, by its name.
+func (r *replica) of(resource string) *etcdCluster {
+	for _, c := range r.apart {
+		if c.has(resource) {
+			return c
+		}
 	}
-	return err
+	return r.main
 }
 
 // timeToLive is how long an object stays after its last write; 0: for ever.
@@ -114,49 +117,55 @@ func (s *Server) timeToLive(key string) time.Duration {
 // replicaBackend is the backend of a replica.
 func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 	b := &backend{
-		store: r.patient, stale: r.stale,
-		log: replicaLog{r.store}, name: "replica", turn: r.turn, close: r.close, wrap: r.patient.withAge, status: r.status,
-		run: []func(context.Context) error{
-			r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, s.leadWhenReady(r), r.health.run,
-		},
-		checks: append(r.health.checks(lasting, s.cfg.Etcd),
-			apiserver.Check{Name: "storage-durable", Check: r.store.Durable},
-			apiserver.Check{Name: "storage-writes", Check: r.store.Writable, ReadyOnly: true}),
-		metrics: append(r.layout.Metrics(), prometheus.Collector(newReplicaGauges(r))),
+		store: r.main.patient, stale: r.stale, log: replicaLog{r}, name: "replica", turn: r.turn, close: r.close,
+		wrap: r.withAge, status: r.status, run: []func(context.Context) error{s.leadWhenReady(r)},
+		metrics: r.layout.Metrics(),
 	}
+	for _, c := range r.clusters() {
+		b.run = append(b.run, c.store.Run, c.patient.run, c.members.Run, c.compactor.Run, c.health.run)
+		b.checks = append(b.checks, c.health.checks(lasting, s.cfg.Etcd, c.place)...)
+		b.metrics = append(b.metrics, newReplicaGauges(r, c))
+		if c != r.main {
+			b.apart = append(b.apart, registry.Apart{Store: c.patient, Resources: c.resources, Late: c.isLeaf()})
+		}
+	}
+	b.checks = append(b.checks,
+		apiserver.Check{Name: "storage-durable", Check: r.durable},
+		apiserver.Check{Name: "storage-writes", Check: r.writable, ReadyOnly: true})
 	if s.cfg.EncryptionProviderConfig != "" {
 		b.checks = append(b.checks, apiserver.Check{Name: "kms-providers", Check: r.layout.Healthy}) // upstream's name
 	}
 	return b
 }
 
-// reached returns the revision up to which the replica has every change.
-func (r *replica) reached() int64 { return r.store.Stats().Reached }
-
-// catchUp lets the replica have what etcd has committed, on its disk, and returns the revision.
-func (r *replica) catchUp(ctx context.Context) (int64, error) {
-	if _, err := r.store.Progress(ctx); err != nil {
-		return 0, err
-	}
-	return r.store.Keep(ctx)
+// durable returns what the logs have lost.
+func (r *replica) durable() error {
+	return r.each(func(c *etcdCluster) error { return c.store.Durable() })
 }
 
-// replicaLog is the log of a replica, with etcd's revisions in its figures.
-type replicaLog struct{ *etcd.Store }
+// writable returns why some cluster would not take a write.
+func (r *replica) writable() error {
+	return r.each(func(c *etcdCluster) error { return c.store.Writable() })
+}
 
-// Stats implements serve.Log.
-func (l replicaLog) Stats() revlog.Stats {
-	s := l.Store.Stats()
-	figures := s.Stats
-	figures.Revision, figures.Compacted = s.Reached, s.Compacted
-	return figures
+// each returns what is wrong with clusters, by their names.
+func (r *replica) each(check func(*etcdCluster) error) error {
+	var errs []error
+	for _, c := range r.clusters() {
+		if err := check(c); err != nil {
+			errs = append(errs, c.named(err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // close closes what was opened.
 func (r *replica) close() error {
 	var errs []error
-	if r.store != nil {
-		errs = append(errs, r.store.Close())
+	for _, c := range r.clusters() {
+		if c != nil && c.store != nil {
+			errs = append(errs, c.store.Close())
+		}
 	}
 	if r.layout != nil {
 		r.layout.Close()
@@ -170,7 +179,7 @@ func (s *Server) leadWhenReady(r *replica) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
 		case <-s.ready:
-			return r.members.Lead(ctx, r.turn.Hold)
+			return r.main.members.Lead(ctx, r.turn.Hold)
 		case <-ctx.Done():
 			return nil
 		}
@@ -180,16 +189,17 @@ func (s *Server) leadWhenReady(r *replica) func(context.Context) error {
 // stale implements registry.Config.Stale: it looks at the value in etcd, as kube-apiserver does
 // before it leaves out a write (apiserver storage/etcd3 store.go GuaranteedUpdate).
 func (r *replica) stale(ctx context.Context, key string, revision int64) (bool, error) {
-	if away := r.patient.away(); away != nil {
+	c := r.of(store.ResourceOf(key))
+	if away := c.patient.away(); away != nil {
 		return false, &store.UnavailableError{Cause: away}
 	}
 	at, err := r.layout.Key(key)
 	if err != nil {
 		return false, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, r.patient.patience, errSilent)
+	limited, cancel := context.WithTimeoutCause(ctx, c.patient.patience, errSilent)
 	defer cancel()
-	now, err := r.client.Get(limited, at)
+	now, err := c.client.Get(limited, at)
 	switch {
 	case ctx.Err() != nil:
 		return false, context.Cause(ctx)

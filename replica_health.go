@@ -49,26 +49,36 @@ func (h *etcdHealth) latest(ctx context.Context) (*members.Report, error) {
 	return &report, err
 }
 
-// checks returns the checks of health that concern etcd. None of them is a check of liveness: a
+// checks returns the checks of health that concern an etcd. None of them is a check of liveness: a
 // restart of the replica helps against none, and it serves its last state meanwhile. kube-apiserver
-// has the first in /livez too.
-func (h *etcdHealth) checks(ctx context.Context, cfg Etcd) []apiserver.Check {
+// has the first in /livez too. Those of a cluster of overrides have its place in their names, as upstream's.
+func (h *etcdHealth) checks(ctx context.Context, cfg Etcd, place string) []apiserver.Check {
+	name := func(check string) string {
+		if place == "" {
+			return "etcd-" + check
+		}
+		return "etcd-override-" + check + "-" + place
+	}
+	first := name("quorum")
+	if place != "" {
+		first = "etcd-override-" + place // upstream's name
+	}
 	all := []apiserver.Check{
-		{Name: "etcd-quorum", Check: func() error { return h.answers(ctx, cfg.HealthcheckTimeout) }, ReadyOnly: true},
+		{Name: first, Check: func() error { return h.answers(ctx, cfg.HealthcheckTimeout) }, ReadyOnly: true},
 		// upstream's name
-		{Name: "etcd-readiness", Check: func() error { return h.answers(ctx, cfg.ReadycheckTimeout) }, ReadyOnly: true},
+		{Name: name("readiness"), Check: func() error { return h.answers(ctx, cfg.ReadycheckTimeout) }, ReadyOnly: true},
 	}
 	for _, named := range []struct {
 		name   string
 		causes []members.Cause
 	}{
-		{"etcd-space", []members.Cause{members.NoSpace}},
-		{"etcd-corruption", []members.Cause{members.Corrupt}},
-		{"etcd-access", []members.Cause{members.Denied, members.Certificate}},
-		{"etcd-cluster", []members.Cause{members.TwoClusters}},
+		{"space", []members.Cause{members.NoSpace}},
+		{"corruption", []members.Cause{members.Corrupt}},
+		{"access", []members.Cause{members.Denied, members.Certificate}},
+		{"cluster", []members.Cause{members.TwoClusters}},
 	} {
 		all = append(all, apiserver.Check{
-			Name: named.name, Check: func() error { return h.problem(named.causes...) }, ReadyOnly: true,
+			Name: name(named.name), Check: func() error { return h.problem(named.causes...) }, ReadyOnly: true,
 		})
 	}
 	return all

@@ -8,22 +8,29 @@ import (
 	"github.com/gapless-io/gapless/internal/store/etcd/members"
 )
 
-// replicaGauges are the metrics of a replica: of its part in the cluster, and of etcd as it was when the
+// replicaGauges are the metrics of a replica: of its part in a cluster, and of that etcd as it was when the
 // replica looked last.
 type replicaGauges struct {
-	of *replica
+	of      *replica
+	cluster *etcdCluster
 
 	leads, reached, compacted     *prometheus.Desc
 	up, dbBytes, inUse, quota     *prometheus.Desc // by member of etcd
 	problems, certificate, quorum *prometheus.Desc
 }
 
-func newReplicaGauges(of *replica) *replicaGauges {
+// newReplicaGauges returns the metrics of a cluster. With several, a label says of which they are; it is empty for the one
+// of --etcd-servers.
+func newReplicaGauges(of *replica, c *etcdCluster) *replicaGauges {
+	var always prometheus.Labels
+	if len(of.apart) > 0 {
+		always = prometheus.Labels{"override": c.place}
+	}
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("gapless_"+name, help, labels, nil)
+		return prometheus.NewDesc("gapless_"+name, help, labels, always)
 	}
 	return &replicaGauges{
-		of:      of,
+		of: of, cluster: c,
 		leads:   desc("replica_leads", "1 if this replica runs the controllers, otherwise 0."),
 		reached: desc("replica_resource_version", "The revision of etcd that this replica has reached."),
 		compacted: desc("etcd_compacted_resource_version",
@@ -61,10 +68,12 @@ func (g *replicaGauges) Collect(to chan<- prometheus.Metric) {
 		}
 		gauge(d, value, labels...)
 	}
-	is(g.leads, g.of.turn.Leads())
-	gauge(g.reached, float64(g.of.reached()))
-	gauge(g.compacted, float64(g.of.compactor.Revision()))
-	report := g.of.health.report.Load()
+	if g.cluster == g.of.main {
+		is(g.leads, g.of.turn.Leads())
+	}
+	gauge(g.reached, float64(g.cluster.reached()))
+	gauge(g.compacted, float64(g.cluster.compactor.Revision()))
+	report := g.cluster.health.report.Load()
 	if report == nil {
 		return
 	}

@@ -38,6 +38,15 @@ type ReplicaStatus struct {
 	Leader   string          `json:"leader,omitempty"` // the ID of the one that runs the controllers; "": none
 	// ReplicasUnknown says why etcd did not answer who the replicas are; "": it did.
 	ReplicasUnknown string `json:"replicasUnknown,omitempty"`
+	// Overrides are the clusters of --etcd-servers-overrides.
+	Overrides []ReplicaOverride `json:"overrides,omitempty"`
+}
+
+// ReplicaOverride is what a replica reports of an etcd cluster that some resources are in: their resourceVersions are its
+// revisions. There is no leader in it.
+type ReplicaOverride struct {
+	Resources []string `json:"resources"` // with their groups
+	ReplicaStatus
 }
 
 // ReplicaMember is one of the replicas over an etcd.
@@ -100,16 +109,32 @@ type ReplicaEtcdMember struct {
 
 // status reports the state of a replica. It waits for etcd, where that does not answer, as long as reads do.
 func (r *replica) status(ctx context.Context) (any, error) {
-	report, err := r.health.latest(ctx)
+	status, err := r.main.status(ctx)
 	if err != nil {
 		return nil, err
 	}
+	for _, c := range r.apart {
+		of, err := c.status(ctx)
+		if err != nil {
+			return nil, err
+		}
+		status.Overrides = append(status.Overrides, ReplicaOverride{Resources: c.names(), ReplicaStatus: of})
+	}
+	return status, nil
+}
+
+// status reports the state of a replica in one cluster.
+func (c *etcdCluster) status(ctx context.Context) (ReplicaStatus, error) {
+	report, err := c.health.latest(ctx)
+	if err != nil {
+		return ReplicaStatus{}, err
+	}
 	status := ReplicaStatus{
-		ReplicaMember: replicaMember(r.members.Self()), Floors: []ReplicaFloor{}, Holes: []ReplicaHole{},
+		ReplicaMember: replicaMember(c.members.Self()), Floors: []ReplicaFloor{}, Holes: []ReplicaHole{},
 		Etcd: etcdStatus(report), Replicas: []ReplicaMember{},
 	}
-	limited, cancel := context.WithTimeout(ctx, r.patient.patience)
-	view, err := r.members.List(limited)
+	limited, cancel := context.WithTimeout(ctx, c.patient.patience)
+	view, err := c.members.List(limited)
 	cancel()
 	if err != nil {
 		status.ReplicasUnknown = err.Error()
@@ -119,19 +144,19 @@ func (r *replica) status(ctx context.Context) (any, error) {
 	}
 	status.Leader = view.Leader
 	// Only after the revision of etcd, so that it has all up to there where this one succeeds.
-	if _, err := r.patient.Progress(ctx); err != nil {
+	if _, err := c.patient.Progress(ctx); err != nil {
 		status.Away = err.Error()
 	}
-	status.AgeSeconds = int64(r.store.Age() / time.Second)
-	r.addHistory(&status)
+	status.AgeSeconds = int64(c.store.Age() / time.Second)
+	c.addHistory(&status)
 	status.Etcd.ResourceVersion = resourceVersion(view.Revision)
-	status.Etcd.Compacted = resourceVersion(r.compactor.Revision())
+	status.Etcd.Compacted = resourceVersion(c.compactor.Revision())
 	return status, nil
 }
 
 // addHistory adds what the replica's own log has.
-func (r *replica) addHistory(status *ReplicaStatus) {
-	stats := r.store.Stats()
+func (c *etcdCluster) addHistory(status *ReplicaStatus) {
+	stats := c.store.Stats()
 	status.ResourceVersion = resourceVersion(stats.Reached)
 	status.OldestTime, status.HistoryBytes = stats.Oldest, stats.History
 	for name, floor := range stats.Floors {

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/etcd"
 )
@@ -114,12 +116,42 @@ func (s *patientStore) Commit(ctx context.Context, t store.Txn) (store.Committed
 	return s.Store.Commit(ctx, t)
 }
 
-// withAge says how old the answers to reads may be, while etcd is away.
-func (s *patientStore) withAge(next http.Handler) http.Handler {
+// withAge says how old the answers to reads may be, while the etcd of their resource is away.
+func (r *replica) withAge(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if req.Method == http.MethodGet && s.away() != nil {
-			w.Header().Set("Age", strconv.Itoa(int(s.Age()/time.Second)))
+		if req.Method == http.MethodGet {
+			if c := r.ofPath(req.URL.Path); c.patient.away() != nil {
+				w.Header().Set("Age", strconv.Itoa(int(c.store.Age()/time.Second)))
+			}
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// ofPath returns the cluster of the resource that a request is about; that of --etcd-servers if it is about none.
+func (r *replica) ofPath(path string) *etcdCluster {
+	if len(r.apart) == 0 {
+		return r.main
+	}
+	gvr, rest := kinds.GroupVersionResource{}, strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case rest[0] == "api" && len(rest) > 2:
+		gvr.Version, rest = rest[1], rest[2:]
+	case rest[0] == "apis" && len(rest) > 3:
+		gvr.Group, gvr.Version, rest = rest[1], rest[2], rest[3:]
+	default:
+		return r.main
+	}
+	if rest[0] == "watch" && len(rest) > 1 {
+		rest = rest[1:]
+	}
+	if rest[0] == "namespaces" && len(rest) > 2 && rest[2] != "status" && rest[2] != "finalize" {
+		rest = rest[2:]
+	}
+	gvr.Resource = rest[0]
+	resource, found := r.live.Load().Lookup(gvr)
+	if !found {
+		return r.main
+	}
+	return r.of(resource.Home().GR().String())
 }

@@ -360,7 +360,8 @@ func (s *Server) ClientConfig(name string, groups ...string) (*rest.Config, erro
 	}, nil
 }
 
-// Compact removes the history at or below a resource version. Current objects stay. It
+// Compact removes the history at or below a resource version. Current objects stay, and the history of resources that are
+// in an etcd cluster of their own, whose resource versions are others. It
 // blocks until the server is ready, and returns the resource version up to which history
 // is removed.
 func (s *Server) Compact(ctx context.Context, upTo kube.ResourceVersion) (kube.ResourceVersion, error) {
@@ -368,7 +369,8 @@ func (s *Server) Compact(ctx context.Context, upTo kube.ResourceVersion) (kube.R
 	return s.compact(ctx, store.Compaction{UpTo: int64(upTo)})
 }
 
-// ResourceVersion returns the latest resource version, that of the last write of any object.
+// ResourceVersion returns the latest resource version, that of the last write of any object, besides those in an etcd
+// cluster of their own (Etcd.Overrides).
 // It blocks until the server is ready.
 func (s *Server) ResourceVersion(ctx context.Context) (kube.ResourceVersion, error) {
 	<-s.ready

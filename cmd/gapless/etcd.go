@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,6 +16,7 @@ import (
 type etcdFlags struct {
 	gapless.Etcd
 
+	overrides  []string
 	compaction time.Duration
 	compacts   bool // compaction was given
 	mediaType  string
@@ -35,8 +38,9 @@ func (f *etcdFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.compaction, "etcd-compaction-interval", gapless.DefaultCompactionInterval,
 		"how often etcd's own history is compacted; 0 means never; the history of the replicas is longer: --history")
 	flags.StringVar(&f.mediaType, "storage-media-type", protobuf, "form of built-in kinds in etcd; there is no other")
-	refuse(flags, "etcd-servers-overrides", "all resources are in the cluster of --etcd-servers: do not join a "+
-		"kube-apiserver that has another one for some of them")
+	flags.StringSliceVar(&f.overrides, "etcd-servers-overrides", nil,
+		"etcd clusters that have some built-in resources, instead of the one of --etcd-servers: group/resource#servers, with "+
+			"semicolons between the URLs of the servers, like /events#http://10.0.0.4:2379;http://10.0.0.5:2379")
 	refuse(flags, "etcd-count-metric-poll-period", "objects are counted in memory at each scrape")
 	refuse(flags, "etcd-db-metric-poll-interval", "the size of etcd's database is asked for at each scrape")
 	refuse(flags, "lease-reuse-duration-seconds", "leases are shared as kube-apiserver does by default")
@@ -57,6 +61,10 @@ func (f *etcdFlags) config() (gapless.Etcd, error) {
 	if f.mediaType != protobuf {
 		return e, fmt.Errorf("--storage-media-type %q: want %s", f.mediaType, protobuf)
 	}
+	var err error
+	if e.Overrides, err = parseOverrides(f.overrides); err != nil {
+		return e, err
+	}
 	switch {
 	case f.compaction < 0:
 		return e, fmt.Errorf("--etcd-compaction-interval %v: cannot be negative; 0 means never", f.compaction)
@@ -67,6 +75,26 @@ func (f *etcdFlags) config() (gapless.Etcd, error) {
 		e.CompactionInterval = f.compaction
 	}
 	return e, nil
+}
+
+// errOverride is upstream's text (apiserver server/options/etcd.go ParseEtcdServersOverrides).
+var errOverride = errors.New("--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are " +
+	"URLs, semicolon separated")
+
+// parseOverrides reads the values of --etcd-servers-overrides.
+func parseOverrides(values []string) ([]gapless.EtcdOverride, error) {
+	var all []gapless.EtcdOverride
+	for _, value := range values {
+		what, list, one := strings.Cut(value, "#")
+		group, resource, of := strings.Cut(what, "/")
+		servers := strings.Split(list, ";")
+		if !one || !of || resource == "" || strings.Contains(list, "#") || strings.Contains(resource, "/") ||
+			slices.Contains(servers, "") {
+			return nil, fmt.Errorf("%q: %w", value, errOverride)
+		}
+		all = append(all, gapless.EtcdOverride{Group: group, Resource: resource, Servers: servers})
+	}
+	return all, nil
 }
 
 // refused is a flag of kube-apiserver that has no effect here.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,17 @@ func TestFlagsOfEtcdAreKubeAPIServers(t *testing.T) {
 				HealthcheckTimeout: 3 * time.Second, ReadycheckTimeout: 4 * time.Second, CompactionInterval: time.Minute,
 			},
 		},
+		"overrides": {
+			[]string{
+				"--etcd-servers=http://a:1", "--etcd-servers-overrides=/events#http://b:1;http://c:1,apps/*#http://d:1",
+				"--etcd-servers-overrides=coordination.k8s.io/leases#http://b:1",
+			},
+			gapless.Etcd{Servers: []string{"http://a:1"}, Overrides: []gapless.EtcdOverride{
+				{Resource: "events", Servers: []string{"http://b:1", "http://c:1"}},
+				{Group: "apps", Resource: "*", Servers: []string{"http://d:1"}},
+				{Group: "coordination.k8s.io", Resource: "leases", Servers: []string{"http://b:1"}},
+			}},
+		},
 		"no compaction": {
 			[]string{"--etcd-servers=http://a:1", "--etcd-compaction-interval=0"},
 			gapless.Etcd{Servers: []string{"http://a:1"}, CompactionInterval: gapless.Forever},
@@ -58,11 +70,24 @@ func TestFlagsOfEtcdAreKubeAPIServers(t *testing.T) {
 
 func TestFlagsOfEtcdWithoutEffectAreRefused(t *testing.T) {
 	for _, flag := range []string{
-		"--etcd-servers-overrides=/events#http://a:1", "--etcd-count-metric-poll-period=1m", "--etcd-db-metric-poll-interval=30s",
+		"--etcd-count-metric-poll-period=1m", "--etcd-db-metric-poll-interval=30s",
 		"--lease-reuse-duration-seconds=60", "--storage-media-type=application/json", "--etcd-compaction-interval=-1s",
 	} {
 		if got, err := etcdOf("--etcd-servers=http://a:1", flag); err == nil {
 			t.Errorf("%s is taken: %+v", flag, got)
+		}
+	}
+}
+
+// TestAnOverrideOfServersHasUpstreamsForm, and its error upstream's text.
+func TestAnOverrideOfServersHasUpstreamsForm(t *testing.T) {
+	for _, value := range []string{
+		"events#http://a:1", "/events", "/events#", "/events#http://a:1;", "v1/a/b#http://a:1", "/events#http://a:1#x",
+		"apps/#http://a:1",
+	} {
+		_, err := etcdOf("--etcd-servers=http://m:1", "--etcd-servers-overrides="+value)
+		if err == nil || !strings.Contains(err.Error(), "must be of format: group/resource#servers") {
+			t.Errorf("--etcd-servers-overrides=%s: %v, want an error that says the form", value, err)
 		}
 	}
 }

@@ -77,6 +77,8 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "from", "", "what is moved: a data directory, or URLs of an etcd cluster")
 	flags.StringVar(&f.to, "to", "", "where to: URLs of an etcd cluster, or an empty or new directory")
 	addEtcdAccess(flags, &f.Etcd)
+	refuse(flags, "etcd-servers-overrides", "one cluster is moved, and what other clusters have stays there; stop using them "+
+		"first, or leave their resources out with --exclude")
 	flags.StringVar(&f.encryption, "encryption-provider-config", "",
 		"file with an EncryptionConfiguration: how objects are encrypted, in the directory and in etcd")
 	flags.DurationVar(&f.eventTTL, "event-ttl", gapless.DefaultEventTTL,

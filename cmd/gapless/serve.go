@@ -336,7 +336,11 @@ func announce(io streams, s *gapless.Server, f serveFlags, cfg gapless.Config) {
 		}
 	}
 	if servers := cfg.Etcd.Servers; len(servers) > 0 {
-		where = "etcd at " + strings.Join(servers, ", ") + "; the history of this replica in " + where
+		at := []string{"etcd at " + strings.Join(servers, ", ")}
+		for _, o := range cfg.Etcd.Overrides {
+			at = append(at, o.String()+" at "+strings.Join(o.Servers, ", "))
+		}
+		where = strings.Join(at, "; ") + "; the history of this replica in " + where
 	}
 	age, bytes := "forever", "any size"
 	if f.history > 0 {

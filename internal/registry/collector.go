@@ -66,13 +66,18 @@ func (r *Registry) loadFollowers() {
 		return // it is loaded: there is no error
 	}
 	for _, cached := range all {
-		objects := cached.Cache.Snapshot().Scan("", watchcache.Selection{})
-		if r.collector != nil {
-			r.collector.Load(cached.GR, objects)
-		}
-		for _, f := range r.followers[cached.GR] {
-			f.Replace(cached.GR, slices.Collect(objects))
-		}
+		r.load(cached)
+	}
+}
+
+// load tells the collector and the followers what is stored of a resource.
+func (r *Registry) load(cached *caches.Resource) {
+	objects := cached.Cache.Snapshot().Scan("", watchcache.Selection{})
+	if r.collector != nil {
+		r.collector.Load(cached.GR, objects)
+	}
+	for _, f := range r.followers[cached.GR] {
+		f.Replace(cached.GR, slices.Collect(objects))
 	}
 }
 
@@ -80,6 +85,9 @@ func (r *Registry) loadFollowers() {
 type follower struct{ *Registry }
 
 var _ caches.Follower = follower{}
+
+// Loaded implements caches.Follower.
+func (f follower) Loaded(r *caches.Resource) { f.load(r) }
 
 // Appended implements caches.Follower.
 func (f follower) Appended(r *caches.Resource, entries []*watchcache.Entry) {

@@ -144,7 +144,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		}
 		return unstored(w.cached, key, decided.value)
 	}
-	done, err := r.store.Commit(ctx, store.Txn{Key: w.cached.Key(key), Value: decided.value})
+	done, err := w.cached.Commit(ctx, store.Txn{Key: w.cached.Key(key), Value: decided.value})
 	leave()
 	if conflict, is := errors.AsType[*store.ConflictError](err); is {
 		return nil, existing(w, conflict)
@@ -152,7 +152,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err != nil {
 		return nil, stored.Failure(err)
 	}
-	if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(done.Revision)); err != nil {
+	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
 		return nil, err
 	}
 	return written(w.cached, key, decided.value, done.Revision)

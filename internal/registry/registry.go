@@ -54,9 +54,14 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
+// Apart is a store of some built-in resources: see caches.Apart.
+type Apart = caches.Apart
+
 // Config configures a Registry. Store and Live are required.
 type Config struct {
 	Store store.Store
+	// Apart are the stores of built-in resources that are not in Store, each with revisions of its own.
+	Apart []Apart
 	// Live holds the built-in resources at first. The registry adds those of the
 	// stored CustomResourceDefinitions, and keeps it up to date.
 	Live   *kinds.Live
@@ -95,7 +100,6 @@ type Config struct {
 type Registry struct {
 	*Reader
 
-	store  store.Store
 	live   *kinds.Live
 	logger *slog.Logger
 
@@ -139,14 +143,14 @@ func New(cfg Config) *Registry {
 		cfg.Lead = func(ctx context.Context, work func(context.Context) error) error { return work(ctx) }
 	}
 	set := caches.NewSet(caches.Config{
-		Store: cfg.Store, Live: cfg.Live, Logger: cfg.Logger,
+		Store: cfg.Store, Apart: cfg.Apart, Live: cfg.Live, Logger: cfg.Logger,
 		Window: watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
 	})
 	converter := convert.New(set)
 	definitions := lifecycle.NewDefinitions(cfg.Live)
 	r := &Registry{
 		Reader: &Reader{of: set.Of, live: cfg.Live, converter: converter},
-		store:  cfg.Store, live: cfg.Live, logger: cfg.Logger,
+		live:   cfg.Live, logger: cfg.Logger,
 		caches: set, gate: lifecycle.NewGate(set), definitions: definitions,
 		hooks: map[kinds.GroupResource]hook{kinds.Definitions(): definitions},
 		stale: cfg.Stale, lead: cfg.Lead, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw),
@@ -183,16 +187,16 @@ func (r *Registry) Run(ctx context.Context) error {
 
 func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
 	began := time.Now()
-	publisher, err := r.caches.Load(ctx)
+	publishers, err := r.caches.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("load the store: %w", err)
 	}
-	defer func() { _ = publisher.Close() }() // it holds no more than its position
+	defer func() { _ = publishers.Close() }() // they hold no more than their positions
 	r.loadFollowers()
 	var wg sync.WaitGroup
 	// Both goroutines are Run's, and end with ctx. The first one that fails ends it.
 	wg.Go(func() {
-		err := publisher.Run(ctx, follower{r})
+		err := publishers.Run(ctx, follower{r})
 		if ctx.Err() == nil {
 			r.report(err) // before the others have ended
 		}
@@ -274,29 +278,20 @@ func (r *Registry) WaitReady(ctx context.Context) error {
 	}
 }
 
-// WaitPublished blocks until every reader sees everything up to rv, or returns ctx's cause.
+// WaitPublished blocks until every reader sees everything up to a revision of Config.Store, or returns ctx's
+// cause.
 func (r *Registry) WaitPublished(ctx context.Context, rv kube.ResourceVersion) error {
 	return r.caches.WaitPublished(ctx, rv)
 }
 
-// Compact removes history and returns up to which resourceVersion. It first waits until
-// everything that may be removed was published. Errors are those of
+// Compact removes history and returns up to which resourceVersion of Config.Store; see caches.Set.Compact for the other
+// stores. It first waits until everything that may be removed was published. Errors are those of
 // wire.StatusOf: 400 for an empty compaction, 504 for a revision of the future.
 func (r *Registry) Compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {
 	if _, err := r.caches.All(); err != nil {
 		return 0, err
 	}
-	progress, err := r.store.Progress(ctx)
-	if err != nil {
-		return 0, stored.Failure(err)
-	}
-	if c.UpTo > progress {
-		return 0, stored.Failure(&store.FutureRevisionError{Requested: c.UpTo, Current: progress})
-	}
-	if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(progress)); err != nil {
-		return 0, err
-	}
-	upTo, err := r.store.Compact(ctx, c)
+	upTo, err := r.caches.Compact(ctx, c)
 	if err != nil {
 		return 0, stored.Failure(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
-	"github.com/gapless-io/gapless/kube"
 )
 
 // decide looks at the current object, nil if there is none, and says what to do.
@@ -109,7 +108,7 @@ func (r *Registry) afterConflict(
 	ctx context.Context, cached *caches.Resource, c *store.ConflictError,
 ) (*watchcache.Snapshot, error) {
 	if c.Current != nil {
-		if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(c.Current.ModRevision)); err != nil {
+		if err := cached.WaitPublished(ctx, c.Current.ModRevision); err != nil {
 			return nil, err
 		}
 	}

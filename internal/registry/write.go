@@ -149,11 +149,11 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 		o, err := w.cached.Object(txn.Key, d.value, found)
 		return outcome{object: o}, err
 	}
-	done, err := r.store.Commit(ctx, txn)
+	done, err := w.cached.Commit(ctx, txn)
 	if err != nil {
 		return outcome{}, stored.Failure(err)
 	}
-	if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(done.Revision)); err != nil {
+	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
 		return outcome{}, err
 	}
 	if d.remove {

@@ -22,6 +22,10 @@ const MirrorDir = "mirror"
 // ReplicaDir is the directory of the history in the data directory of a server whose objects are in etcd.
 const ReplicaDir = "replica"
 
+// ReplicaDirOf is ReplicaDir for what is in an etcd cluster of its own: the name of one of its resources tells such
+// clusters apart.
+func ReplicaDirOf(resource string) string { return ReplicaDir + "-" + resource }
+
 // CheckServerDir returns an error for a directory that is not empty and has no data of
 // gapless, or that of a server whose objects are elsewhere: in etcd or not.
 func CheckServerDir(dir string, inEtcd bool) error {
@@ -93,7 +97,12 @@ func CheckPermissions(ctx context.Context, dir string, logger *slog.Logger) erro
 			return err
 		}
 	}
-	for _, path := range []string{dir, filepath.Join(dir, "pki"), filepath.Join(dir, "log"), filepath.Join(dir, ReplicaDir)} {
+	apart, err := filepath.Glob(filepath.Join(dir, ReplicaDirOf("*")))
+	if err != nil {
+		return fmt.Errorf("look for directories of history: %w", err)
+	}
+	for _, path := range append(apart,
+		dir, filepath.Join(dir, "pki"), filepath.Join(dir, "log"), filepath.Join(dir, ReplicaDir)) {
 		if err := checkMode(ctx, path, othersWrite|groupWrite, logger); err != nil {
 			return err
 		}

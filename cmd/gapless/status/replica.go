@@ -13,6 +13,20 @@ import (
 
 // printReplica prints the status of a replica.
 func printReplica(out io.Writer, status gapless.ReplicaStatus) error {
+	if err := printCluster(out, status); err != nil {
+		return err
+	}
+	for _, o := range status.Overrides {
+		_, _ = fmt.Fprintf(out, "\nIN AN ETCD CLUSTER OF THEIR OWN: %s\n", strings.Join(o.Resources, ", "))
+		if err := printCluster(out, o.ReplicaStatus); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printCluster prints the status of a replica in one etcd cluster.
+func printCluster(out io.Writer, status gapless.ReplicaStatus) error {
 	lines := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		_, _ = fmt.Fprintf(lines, "%s\t%s\n", name, fmt.Sprintf(format, args...))

@@ -119,6 +119,26 @@ pods      12      3h     age
 	}
 }
 
+// TestTheStatusOfAReplicaHasEachCluster: with the resources in it.
+func TestTheStatusOfAReplicaHasEachCluster(t *testing.T) {
+	of, events := ofReplica(), ofReplica()
+	events.Away, events.Etcd.Cluster, events.Leader = "the etcd of Events is away", "ee", ""
+	of.Overrides = []gapless.ReplicaOverride{{Resources: []string{"events", "leases.coordination.k8s.io"}, ReplicaStatus: events}}
+	got, err := run(t, answers{path: gapless.ReplicaStatusPath, value: of})
+	if err != nil {
+		t.Fatalf("gapless status: %v", err)
+	}
+	_, own, found := strings.Cut(got, "\nIN AN ETCD CLUSTER OF THEIR OWN: events, leases.coordination.k8s.io\n")
+	if !found {
+		t.Fatalf("there is no cluster of Events:\n%s", got)
+	}
+	for _, want := range []string{"the etcd of Events is away", "cluster ee, with a quorum", "MEMBER", "REPLICA"} {
+		if !strings.Contains(own, want) {
+			t.Errorf("the cluster of Events has no %q:\n%s", want, own)
+		}
+	}
+}
+
 func TestTheStatusOfAReplicaSaysHowOldItIsWithoutEtcd(t *testing.T) {
 	of := ofReplica()
 	of.Etcd.ResourceVersion, of.Etcd.Quorum, of.ReplicasUnknown, of.Replicas = 0, false, "no answer", nil

@@ -5,30 +5,34 @@
 // that turns the store's stream of changes into cache entries, puts definitions in force, and
 // then moves the clock. Nothing else appends to a cache or changes the set.
 //
+// Some built-in resources may be in another store than the rest ([Apart]). Each store has a clock and
+// a publisher of its own, because revisions of two stores cannot be compared.
+//
 // publisher.go has how a write gets from the feed of the store into the caches, definitions.go
-// how a CustomResourceDefinition takes effect.
+// how a CustomResourceDefinition takes effect, sequence.go what each store has.
 package caches
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Config configures a Set. All members but Window are required.
+// Config configures a Set. All members but Apart and Window are required.
 type Config struct {
 	Store store.Store
+	// Apart are the stores of built-in resources that are not in Store.
+	Apart []Apart
 	// Live holds the built-in resources at first. The publisher adds those of the
 	// stored definitions, and keeps it up to date.
 	Live   *kinds.Live
@@ -37,25 +41,26 @@ type Config struct {
 	Window watchcache.Config
 }
 
-// Set is the caches of all resources of a store. It is safe for concurrent use.
+// Set is the caches of all resources. It is safe for concurrent use.
 type Set struct {
-	store  store.Store
-	source *stored.Source
 	live   *kinds.Live
 	logger *slog.Logger
 	window watchcache.Config
 
-	clock     *watchcache.Clock                    // set before resources
+	main      *sequence                            // of all resources that no other one has, definitions among them
+	apart     []*sequence                          // the others
 	resources atomic.Pointer[map[string]*Resource] // by name; replaced, never changed
-	// publishing is the context of the publisher: WaitPublished ends with it.
-	publishing atomic.Pointer[context.Context]
+	mu        sync.Mutex                           // held by who replaces it
 }
 
 // NewSet returns a set without caches; it reads nothing.
 func NewSet(cfg Config) *Set {
-	return &Set{
-		store: cfg.Store, source: stored.NewSource(cfg.Store), live: cfg.Live, logger: cfg.Logger, window: cfg.Window,
+	s := &Set{live: cfg.Live, logger: cfg.Logger, window: cfg.Window}
+	s.main = newSequence(s, Apart{Store: cfg.Store})
+	for _, a := range cfg.Apart {
+		s.apart = append(s.apart, newSequence(s, a))
 	}
+	return s
 }
 
 // errInitializing is upstream's text for a server that has not read its storage.
@@ -80,21 +85,28 @@ func (s *Set) Lookup(gr kinds.GroupResource) *Resource {
 	return (*all)[gr.String()]
 }
 
-// Of returns the resource that a target is stored in. Errors: 429 until Load is done;
-// 404 when the definition was deleted while the request was under way.
+// Of returns the resource that a target is stored in. Errors: 429 until Load is done; 503 while
+// the resource's own store was not read yet; 404 when the definition was deleted while the request was
+// under way.
 func (s *Set) Of(t kinds.Target) (*Resource, error) {
 	all, err := s.All()
 	if err != nil {
 		return nil, err
 	}
-	if r := all[t.Resource.Home().GR().String()]; r != nil {
+	home := t.Resource.Home().GR()
+	if r := all[home.String()]; r != nil {
 		return r, nil
+	}
+	if err := s.Unread(home); err != nil {
+		return nil, err
 	}
 	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }
 
 // replace changes one entry of the table of resources; nil removes it.
 func (s *Set) replace(name string, r *Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	all := maps.Clone(*s.resources.Load())
 	if r == nil {
 		delete(all, name)
@@ -104,39 +116,30 @@ func (s *Set) replace(name string, r *Resource) {
 	s.resources.Store(&all)
 }
 
-// Published returns the revision up to which every cache is complete. It is called
-// after Load.
-func (s *Set) Published() kube.ResourceVersion { return s.clock.Published() }
+// Published returns the revision of Config.Store up to which every cache of its resources is complete.
+// It is called after Load.
+func (s *Set) Published() kube.ResourceVersion { return s.main.clock.Published() }
 
-// WaitPublished blocks until every reader sees everything up to rv. It returns an
-// error when ctx or the publisher ends first; a write that the caller waits for is
-// stored all the same.
-//
-//nolint:contextcheck // the publisher's context is another one than the caller's
+// WaitPublished blocks until every reader sees everything up to a revision of Config.Store. Errors:
+// those of Resource.WaitPublished.
 func (s *Set) WaitPublished(ctx context.Context, rv kube.ResourceVersion) error {
-	if rv <= s.clock.Published() {
-		return nil
-	}
-	publishing := *s.publishing.Load()
-	err := s.clock.WaitWhilePublishing(ctx, rv, publishing.Done())
-	if errors.Is(err, watchcache.ErrStopped) {
-		return fmt.Errorf("wait for revision %d to become visible: %w", rv, context.Cause(publishing))
-	}
-	return err
+	return s.main.waitPublished(ctx, rv)
 }
 
-// forgetAfter is how long the caches have what the store has compacted: a watch that was open then,
-// and a moment behind, goes on.
-const forgetAfter = 5 * time.Second
-
-// forgetSoon drops from every cache what the store has compacted. Who asks for it does not get it
-// any more (watchcache.History.Check), so that it would only take memory.
-func (s *Set) forgetSoon(upTo int64) {
-	time.AfterFunc(forgetAfter, func() {
-		for _, r := range *s.resources.Load() {
-			r.Cache.Forget(kube.ResourceVersion(upTo))
+// Compact removes history, after everything that may be removed was published, and returns up to which
+// revision of Config.Store. Stores of Apart are compacted by age only: the revision of a compaction is
+// none of theirs. Errors: those of the stores.
+func (s *Set) Compact(ctx context.Context, c store.Compaction) (int64, error) {
+	upTo, err := s.main.compact(ctx, c)
+	if err != nil || c.UpTo != 0 {
+		return upTo, err
+	}
+	for _, q := range s.apart {
+		if _, err := q.compact(ctx, c); err != nil {
+			return upTo, fmt.Errorf("compact the history of %s: %w", q, err)
 		}
-	})
+	}
+	return upTo, nil
 }
 
 // Stats returns what each cache holds, by the names of All; nil until Load is done.

@@ -86,7 +86,7 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 func (p *Publisher) prepare(ctx context.Context, catalog *kinds.Catalog, r *Resource, e *watchcache.Entry) error {
 	gr := kinds.DefinedBy(e.Object.Key().Name)
 	if r == nil {
-		r := p.set.newResource(catalog, gr)
+		r := p.of.newResource(catalog, gr)
 		r.Since(int64(e.RV))
 		at := int64(e.RV)
 		if p.hole != nil {

@@ -62,7 +62,7 @@ func (p *Publisher) skip(ctx context.Context) error {
 	p.flush()
 	p.tell(nil)
 	p.hole, p.difference = nil, nil
-	p.set.clock.Publish(kube.ResourceVersion(h.To))
+	p.of.clock.Publish(kube.ResourceVersion(h.To))
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (p *Publisher) tell(except *Resource) {
 	if p.hole == nil {
 		return
 	}
-	for _, r := range *p.set.resources.Load() {
+	for r := range p.of.resources {
 		if r != except {
 			r.Cache.AppendHole(gap(p.hole))
 		}

@@ -1,6 +1,7 @@
 package caches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,12 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Publisher turns the store's stream of changes into entries of the caches, in the order of the
+// Publisher turns a store's stream of changes into entries of the caches, in the order of the
 // revisions, and moves the clock when every cache has them.
 type Publisher struct {
 	set      *Set
-	feed     store.Changes
+	of       *sequence
+	feed     store.Changes // nil: the store was not read yet
 	follower Follower
 	// pending are the entries of the current batch that are not appended yet.
 	pending map[*Resource][]*watchcache.Entry
@@ -33,10 +35,13 @@ type Publisher struct {
 	compacted int64
 }
 
-// Follower gets what the publisher does, in the order of the revisions and before the
-// clock moves: when a write is acknowledged, its follower knows of it. Its methods must
+// Follower gets what the publishers do, one after the other, in the order of the revisions of each store
+// and before its clock moves: when a write is acknowledged, its follower knows of it. Its methods must
 // not block.
 type Follower interface {
+	// Loaded is called for a resource whose store could not be read before Run, with all its objects in
+	// the cache, before anything else of it.
+	Loaded(r *Resource)
 	// Appended is called after each append, with the entries of one resource.
 	Appended(r *Resource, entries []*watchcache.Entry)
 	// Defined is called when a definition has taken effect. created is the cache of its
@@ -54,19 +59,45 @@ const (
 	loadRetry = time.Second
 	// sayEvery is at how many of these attempts it is logged that the start waits.
 	sayEvery = 10
+	// lateAttempts is how many times it is tried again to read a store at the start that may be late.
+	lateAttempts = 5
 )
 
-// Load reads everything at one revision, and returns the publisher of later changes, which
+// Load reads everything, of each store at one revision, and returns the publishers of later changes, which
 // the caller closes. Load is called once. Calls of WaitPublished end with ctx. It waits while
-// the store cannot be read yet, or a value cannot be decrypted because a key management service does not
-// answer.
-func (s *Set) Load(ctx context.Context) (*Publisher, error) {
-	s.publishing.Store(&ctx)
+// a store cannot be read yet, unless that may be late, or a value cannot be decrypted because a key management
+// service does not answer.
+func (s *Set) Load(ctx context.Context) (Publishers, error) {
+	var all Publishers
+	for _, q := range append([]*sequence{s.main}, s.apart...) {
+		p, err := q.load(ctx, !q.late)
+		if q.late && mayPass(err) != "" {
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "some resources are not served until their store was read",
+				slog.String("resources", q.String()), slog.Any("error", err))
+			why := err
+			q.unread.Store(&why)
+			p, err = &Publisher{set: s, of: q}, nil
+		}
+		if err != nil {
+			return nil, errors.Join(err, all.Close())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// load reads the store. It waits while that cannot be read, if it is to.
+func (q *sequence) load(ctx context.Context, waits bool) (*Publisher, error) {
+	q.publishing.Store(&ctx)
 	for attempt, waited := 1, 0; ; {
-		p, err := s.loadOnce(ctx)
+		p, err := q.loadOnce(ctx)
 		if wait := mayPass(err); wait != "" {
+			if !waits && waited == lateAttempts {
+				return nil, err
+			}
 			if waited%sayEvery == 0 {
-				s.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits", slog.String("for", wait), slog.Any("error", err))
+				q.set.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits", slog.String("for", wait),
+					slog.String("resources", cmp.Or(q.String(), "all")), slog.Any("error", err))
 			}
 			waited++
 			select {
@@ -94,12 +125,12 @@ func mayPass(err error) string {
 	return ""
 }
 
-func (s *Set) loadOnce(ctx context.Context) (*Publisher, error) {
-	revision, err := s.store.Progress(ctx)
+func (q *sequence) loadOnce(ctx context.Context) (*Publisher, error) {
+	revision, err := q.store.Progress(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the latest revision: %w", err)
 	}
-	feed, err := s.store.Changes(ctx, store.From{
+	feed, err := q.store.Changes(ctx, store.From{
 		After: revision, Hold: true,
 		// The caches have the objects before changes; the last content of a deleted one
 		// is decoded afresh.
@@ -108,21 +139,20 @@ func (s *Set) loadOnce(ctx context.Context) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the feed after revision %d: %w", revision, err)
 	}
-	if err := s.loadAt(ctx, revision); err != nil {
+	if err := q.loadAt(ctx, revision); err != nil {
 		return nil, errors.Join(err, feed.Close())
 	}
-	return &Publisher{set: s, feed: feed, pending: map[*Resource][]*watchcache.Entry{}}, nil
+	return &Publisher{set: q.set, of: q, feed: feed, pending: map[*Resource][]*watchcache.Entry{}}, nil
 }
 
-// loadAt fills the set with the state at a revision: the definitions first, since they
+// loadMain fills the set with the state at a revision of the main store: the definitions first, since they
 // say which other resources there are.
-func (s *Set) loadAt(ctx context.Context, revision int64) error {
-	s.clock = watchcache.NewClock(kube.ResourceVersion(revision))
+func (s *Set) loadMain(ctx context.Context, revision int64) error {
 	catalog := s.live.Load()
 	all, created := map[string]*Resource{}, map[string]int64{}
 	edited := func(kinds.GroupResource) int64 { return 0 }
 	if definitions, found := catalog.Storage(kinds.Definitions()); found {
-		r := s.newResource(catalog, definitions.GR())
+		r := s.main.newResource(catalog, definitions.GR())
 		err := r.load(ctx, revision)
 		if err != nil {
 			return err
@@ -142,10 +172,10 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 		}
 	}
 	for _, resource := range catalog.Stored() {
-		if all[resource.GR().String()] != nil {
+		if all[resource.GR().String()] != nil || s.of(resource.GR()) != s.main {
 			continue
 		}
-		r := s.newResource(catalog, resource.GR())
+		r := s.main.newResource(catalog, resource.GR())
 		r.Since(created[resource.GR().String()])
 		r.selectsFrom.Store(edited(resource.GR())) // at the latest: earlier schemas are not known any more
 		if err := r.load(ctx, revision); err != nil {
@@ -159,19 +189,24 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 }
 
 // Close closes the feed.
-func (p *Publisher) Close() error { return p.feed.Close() }
+func (p *Publisher) Close() error {
+	if p.feed == nil {
+		return nil
+	}
+	return p.feed.Close()
+}
 
-// Run publishes until ctx ends, whose cause it returns, or until something cannot be
-// published: then nothing that is written becomes visible any more. It tells follower
-// what it does.
-func (p *Publisher) Run(ctx context.Context, follower Follower) error {
-	p.follower = follower
+// run publishes until ctx ends, whose cause it returns, or until something cannot be
+// published: then nothing that is written becomes visible any more.
+func (p *Publisher) run(ctx context.Context) error {
+	if p.feed == nil {
+		if err := p.loadLate(ctx); err != nil {
+			return p.stopped(ctx, err)
+		}
+	}
 	for {
 		batch, err := p.feed.Next(ctx)
 		if err != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
 			return p.stopped(ctx, fmt.Errorf("follow the store's feed: %w", err))
 		}
 		if err := p.publish(ctx, batch); err != nil {
@@ -180,10 +215,13 @@ func (p *Publisher) Run(ctx context.Context, follower Follower) error {
 	}
 }
 
-// stopped logs what stops the publisher.
+// stopped logs what stops the publisher, if it is not the end of ctx.
 func (p *Publisher) stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	p.set.logger.LogAttrs(ctx, slog.LevelError, "publishing stopped: new writes stay invisible; restart the server",
-		slog.Int64("rv", int64(p.set.Published())), slog.Any("err", err))
+		slog.String("resources", cmp.Or(p.of.String(), "all")), slog.Int64("rv", int64(p.of.published())), slog.Any("err", err))
 	return err
 }
 
@@ -203,7 +241,7 @@ func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
 	}
 	if batch.Compacted > p.compacted {
 		p.compacted = batch.Compacted
-		p.set.forgetSoon(p.compacted)
+		p.of.forgetSoon(p.compacted)
 	}
 	return nil
 }
@@ -214,7 +252,7 @@ func (p *Publisher) visible(ctx context.Context, changes []store.Change, through
 		return err
 	}
 	p.flush()
-	p.set.clock.Publish(kube.ResourceVersion(through))
+	p.of.clock.Publish(kube.ResourceVersion(through))
 	return nil
 }
 

@@ -22,7 +22,7 @@ type Resource struct {
 
 	Cache *watchcache.Cache
 
-	set *Set // nil in a mirror
+	of *sequence // its store; nil in a mirror
 	// endedAt is the revision at which the resource's definition was deleted, 0 as
 	// long as there is one. It is set before anything later is published.
 	endedAt atomic.Int64
@@ -34,10 +34,10 @@ type Resource struct {
 }
 
 // newResource returns a resource without any objects.
-func (s *Set) newResource(c *kinds.Catalog, gr kinds.GroupResource) *Resource {
-	r := &Resource{Resource: s.source.Resource(gr, selectable(c, gr)), set: s}
-	cfg := s.window
-	cfg.Clock, cfg.History = s.clock, r.Resource
+func (q *sequence) newResource(c *kinds.Catalog, gr kinds.GroupResource) *Resource {
+	r := &Resource{Resource: q.source.Resource(gr, selectable(c, gr)), of: q}
+	cfg := q.set.window
+	cfg.Clock, cfg.History = q.clock, r.Resource
 	if stored, found := c.Storage(gr); found && stored.Custom {
 		r.readings.Store(&stored.Readings)
 		cfg.Read = r.Read
@@ -86,10 +86,10 @@ func (r *Resource) Ended() bool { return r.endedAt.Load() != 0 }
 // *kube.TooLargeResourceVersionError after 3 s. In a mirror it is the newest state of the cache:
 // who asks has waited for what the other server has.
 func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
-	if r.set == nil {
+	if r.of == nil {
 		return r.Cache.Snapshot(), nil
 	}
-	progress, err := r.set.store.Progress(ctx)
+	progress, err := r.of.store.Progress(ctx)
 	if err != nil {
 		return nil, stored.Failure(err)
 	}
@@ -101,10 +101,10 @@ func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
 // write is durable before it is answered. In a mirror it returns nil. Other errors are those of
 // the store.
 func (r *Resource) CheckGiven(ctx context.Context, rv kube.ResourceVersion) error {
-	if r.set == nil || rv <= r.set.Published() {
+	if r.of == nil || rv <= r.of.clock.Published() {
 		return nil
 	}
-	progress, err := r.set.store.Progress(ctx)
+	progress, err := r.of.store.Progress(ctx)
 	if err != nil {
 		return stored.Failure(err)
 	}
@@ -113,6 +113,18 @@ func (r *Resource) CheckGiven(ctx context.Context, rv kube.ResourceVersion) erro
 		return nil
 	}
 	return &kube.ExpiredError{Requested: rv, Oldest: current, Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
+}
+
+// Commit applies one write of an object of the resource. Errors: those of the store.
+func (r *Resource) Commit(ctx context.Context, t store.Txn) (store.Committed, error) {
+	return r.of.store.Commit(ctx, t)
+}
+
+// WaitPublished blocks until every reader sees everything up to a revision of the resource's store. It
+// returns an error when ctx or the publisher ends first; a write that the caller waits for is
+// stored all the same.
+func (r *Resource) WaitPublished(ctx context.Context, revision int64) error {
+	return r.of.waitPublished(ctx, kube.ResourceVersion(revision))
 }
 
 // Find returns an object as the cache has it; when the cache has none, as Fresh has

@@ -332,8 +332,8 @@ func (c *Controller) deleteDefinition(ctx context.Context, t container) (left in
 // returns how many are still held. Errors: errReplaced.
 func (c *Controller) deleteContent(ctx context.Context, in container, resource *kinds.Resource) (left int, err error) {
 	cached := c.cfg.Caches.Lookup(resource.GR())
-	if cached == nil {
-		return 0, nil // its definition was removed just now, after its objects
+	if cached == nil { // its definition was removed just now, after its objects; or it could not be read yet
+		return 0, c.cfg.Caches.Unread(resource.GR())
 	}
 	s, err := cached.Fresh(ctx)
 	if err != nil {
