@@ -6,7 +6,8 @@
 // then moves the clock. Nothing else appends to a cache or changes the set.
 //
 // publisher.go has how a write gets from the feed of the store into the caches, definitions.go
-// how a CustomResourceDefinition takes effect.
+// how a CustomResourceDefinition takes effect, losing.go what is done with a value that cannot be read,
+// and unreadable.go what readers see of it.
 package caches
 
 import (
@@ -33,6 +34,9 @@ type Config struct {
 	// stored definitions, and keeps it up to date.
 	Live   *kinds.Live
 	Logger *slog.Logger
+	// Shared says that others write to the store: a value that cannot be read concerns its resource only.
+	// Otherwise, it is an error of Load and Run.
+	Shared bool
 	// Window bounds what each cache remembers; zeros are watchcache's defaults.
 	Window watchcache.Config
 }
@@ -44,6 +48,7 @@ type Set struct {
 	live   *kinds.Live
 	logger *slog.Logger
 	window watchcache.Config
+	shared bool
 
 	clock     *watchcache.Clock                    // set before resources
 	resources atomic.Pointer[map[string]*Resource] // by name; replaced, never changed
@@ -55,6 +60,7 @@ type Set struct {
 func NewSet(cfg Config) *Set {
 	return &Set{
 		store: cfg.Store, source: stored.NewSource(cfg.Store), live: cfg.Live, logger: cfg.Logger, window: cfg.Window,
+		shared: cfg.Shared,
 	}
 }
 

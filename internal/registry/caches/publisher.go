@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +33,9 @@ type Publisher struct {
 	// compacted is the revision up to which the caches are, or will soon be, compacted with
 	// the store.
 	compacted int64
+	// unread are the resources with values that cannot be read, and tried is when they were tried last.
+	unread map[*Resource]bool
+	tried  time.Time
 }
 
 // Follower gets what the publisher does, in the order of the revisions and before the
@@ -100,7 +105,7 @@ func (s *Set) loadOnce(ctx context.Context) (*Publisher, error) {
 		return nil, fmt.Errorf("ask for the latest revision: %w", err)
 	}
 	feed, err := s.store.Changes(ctx, store.From{
-		After: revision, Hold: true,
+		After: revision, Hold: true, Unreadable: s.shared,
 		// The caches have the objects before changes; the last content of a deleted one
 		// is decoded afresh.
 		Want: func(c store.Change) (value, previous bool) { return true, c.Deleted },
@@ -111,7 +116,9 @@ func (s *Set) loadOnce(ctx context.Context) (*Publisher, error) {
 	if err := s.loadAt(ctx, revision); err != nil {
 		return nil, errors.Join(err, feed.Close())
 	}
-	return &Publisher{set: s, feed: feed, pending: map[*Resource][]*watchcache.Entry{}}, nil
+	p := &Publisher{set: s, feed: feed, pending: map[*Resource][]*watchcache.Entry{}, unread: map[*Resource]bool{}}
+	p.loaded(ctx, slices.Collect(maps.Values(*s.resources.Load()))...)
+	return p, nil
 }
 
 // loadAt fills the set with the state at a revision: the definitions first, since they
@@ -131,7 +138,7 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 		if created, err = r.Created(ctx, revision); err != nil {
 			return err
 		}
-		if catalog, err = withDefinitions(catalog, r.Cache.Snapshot()); err != nil {
+		if catalog, err = withDefinitions(catalog, r); err != nil {
 			return err
 		}
 		edited = func(gr kinds.GroupResource) int64 {
@@ -153,6 +160,13 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 		}
 		all[r.GR.String()] = r
 	}
+	for _, r := range all {
+		for _, o := range r.Unreadable() {
+			if o.Why.Temporary {
+				return o.Why // Load waits: it can soon be read
+			}
+		}
+	}
 	s.resources.Store(&all)
 	s.live.Store(catalog)
 	return nil
@@ -167,7 +181,7 @@ func (p *Publisher) Close() error { return p.feed.Close() }
 func (p *Publisher) Run(ctx context.Context, follower Follower) error {
 	p.follower = follower
 	for {
-		batch, err := p.feed.Next(ctx)
+		batch, err := p.next(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -215,6 +229,9 @@ func (p *Publisher) visible(ctx context.Context, changes []store.Change, through
 	}
 	p.flush()
 	p.set.clock.Publish(kube.ResourceVersion(through))
+	if len(p.unread) > 0 {
+		p.settle(ctx)
+	}
 	return nil
 }
 
@@ -227,7 +244,7 @@ func (p *Publisher) changes(ctx context.Context, changes []store.Change) error {
 			n++
 		}
 		if n == 1 && !strings.HasPrefix(changes[0].Key, definitions) {
-			if err := p.change(changes[0]); err != nil {
+			if err := p.change(ctx, changes[0]); err != nil {
 				return err
 			}
 		} else if err := p.together(ctx, changes[:n]); err != nil {
@@ -246,7 +263,7 @@ func (p *Publisher) together(ctx context.Context, changes []store.Change) error 
 	for _, c := range changes {
 		if store.ResourceOf(c.Key) == definitions {
 			defining = append(defining, c)
-		} else if err := p.change(c); err != nil {
+		} else if err := p.change(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -257,28 +274,34 @@ func (p *Publisher) together(ctx context.Context, changes []store.Change) error 
 	p.flush()
 	p.tell(r)
 	for _, c := range defining {
-		e, err := r.entry(c)
+		e, err := p.entry(ctx, r, c)
 		if err != nil {
 			return err
 		}
+		if e == nil {
+			continue
+		}
 		// Before the entry: who sees a definition established is served its resource, and
 		// who sees one removed can have its names.
-		if err := p.define(ctx, e); err != nil {
+		done, err := p.putInForce(ctx, r, e)
+		if err != nil {
 			return err
 		}
-		p.add(r, e)
+		if done {
+			p.add(r, e)
+		}
 	}
 	return nil
 }
 
 // change makes the entry of a change.
-func (p *Publisher) change(c store.Change) error {
+func (p *Publisher) change(ctx context.Context, c store.Change) error {
 	r := (*p.set.resources.Load())[store.ResourceOf(c.Key)]
 	if r == nil {
 		return nil // its definition was deleted, or is not established: it has no readers
 	}
-	e, err := r.entry(c)
-	if err == nil {
+	e, err := p.entry(ctx, r, c)
+	if e != nil {
 		p.add(r, e)
 	}
 	return err
