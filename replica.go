@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/durable"
 	"github.com/gapless-io/gapless/internal/kinds/layout"
+	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -39,6 +40,8 @@ type replica struct {
 	compactor *members.Compactor
 	turn      *serve.Turn
 	health    *etcdHealth
+	// unreadable returns the objects whose values in etcd cannot be read, as far as the registry has come.
+	unreadable func() []caches.Unreadable
 }
 
 // openReplica opens the log of a replica and a client of etcd.
@@ -74,6 +77,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	})
 	r.compactor = members.NewCompactor(r.members, members.CompactorOptions{Interval: max(s.cfg.Etcd.CompactionInterval, 0)})
 	r.health = &etcdHealth{store: r.patient, members: r.members}
+	r.unreadable = func() []caches.Unreadable { return s.registry.Unreadable() } // it is there when somebody asks
 	s.warnOfOwnKeys(ctx)
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
@@ -120,6 +124,7 @@ func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 			r.store.Run, r.patient.run, r.members.Run, r.compactor.Run, s.leadWhenReady(r), r.health.run,
 		},
 		checks: append(r.health.checks(lasting, s.cfg.Etcd),
+			apiserver.Check{Name: "readable-values", Check: r.readable, ReadyOnly: true, Notice: true},
 			apiserver.Check{Name: "storage-durable", Check: r.store.Durable},
 			apiserver.Check{Name: "storage-writes", Check: r.store.Writable, ReadyOnly: true}),
 		metrics: append(r.layout.Metrics(), prometheus.Collector(newReplicaGauges(r))),
@@ -132,6 +137,17 @@ func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 
 // reached returns the revision up to which the replica has every change.
 func (r *replica) reached() int64 { return r.store.Stats().Reached }
+
+// readable is a check of health: it fails while there are objects whose values in etcd cannot be read. All
+// replicas have the same, and all other resources are served, so that it must not take them out of a balancer.
+func (r *replica) readable() error {
+	all := r.unreadable()
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("objects cannot be read, and their resources are not listed and watched: %d, the first is %w",
+		len(all), all[0].Why)
+}
 
 // replicaLog is the log of a replica, with etcd's revisions in its figures.
 type replicaLog struct{ *etcd.Store }

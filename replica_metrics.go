@@ -16,6 +16,7 @@ type replicaGauges struct {
 	leads, reached, compacted     *prometheus.Desc
 	up, dbBytes, inUse, quota     *prometheus.Desc // by member of etcd
 	problems, certificate, quorum *prometheus.Desc
+	unreadable                    *prometheus.Desc // by resource
 }
 
 func newReplicaGauges(of *replica) *replicaGauges {
@@ -36,6 +37,8 @@ func newReplicaGauges(of *replica) *replicaGauges {
 		problems: desc("etcd_problems", "What is wrong with etcd, as /readyz names it.", "cause"),
 		certificate: desc("etcd_client_certificate_expiry_seconds",
 			"For how long the client certificate for etcd is valid."),
+		unreadable: desc("unreadable_objects",
+			"Objects whose values in etcd cannot be read: their resources are not listed and watched.", "resource"),
 		quorum: desc("etcd_quorum", "1 if a majority of the members of etcd answered, otherwise 0."),
 	}
 }
@@ -43,7 +46,7 @@ func newReplicaGauges(of *replica) *replicaGauges {
 // Describe implements prometheus.Collector.
 func (g *replicaGauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.leads, g.reached, g.compacted, g.up, g.dbBytes, g.inUse, g.quota, g.problems, g.certificate, g.quorum,
+		g.leads, g.reached, g.compacted, g.up, g.dbBytes, g.inUse, g.quota, g.problems, g.certificate, g.quorum, g.unreadable,
 	} {
 		to <- d
 	}
@@ -64,6 +67,13 @@ func (g *replicaGauges) Collect(to chan<- prometheus.Metric) {
 	is(g.leads, g.of.turn.Leads())
 	gauge(g.reached, float64(g.of.reached()))
 	gauge(g.compacted, float64(g.of.compactor.Revision()))
+	lost := map[string]int{}
+	for _, o := range g.of.unreadable() {
+		lost[o.Resource.String()]++
+	}
+	for resource, n := range lost {
+		gauge(g.unreadable, float64(n), resource)
+	}
 	report := g.of.health.report.Load()
 	if report == nil {
 		return

@@ -32,7 +32,11 @@ type ReplicaStatus struct {
 	Floors []ReplicaFloor `json:"floors"`
 	// Holes are what this replica was away for, and etcd compacted; the first one may end at its first state.
 	Holes []ReplicaHole `json:"holes"`
-	Etcd  ReplicaEtcd   `json:"etcd"`
+	// Unreadable are objects whose values in etcd cannot be read, the first hundred: their resources are not listed
+	// and watched. UnreadableCount is how many there are.
+	Unreadable      []ReplicaUnreadable `json:"unreadable"`
+	UnreadableCount int                 `json:"unreadableCount"`
+	Etcd            ReplicaEtcd         `json:"etcd"`
 	// Replicas are all that are registered, by their IDs, this one too.
 	Replicas []ReplicaMember `json:"replicas"`
 	Leader   string          `json:"leader,omitempty"` // the ID of the one that runs the controllers; "": none
@@ -64,6 +68,20 @@ type ReplicaHole struct {
 	After  kube.ResourceVersion `json:"afterResourceVersion"`
 	Before kube.ResourceVersion `json:"beforeResourceVersion"`
 }
+
+// ReplicaUnreadable is an object whose value in etcd cannot be read.
+type ReplicaUnreadable struct {
+	Resource  string `json:"resource"` // with its group: "deployments.apps"
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	EtcdKey   string `json:"etcdKey,omitempty"`
+	// ResourceVersion is that of the write that cannot be read.
+	ResourceVersion kube.ResourceVersion `json:"resourceVersion"`
+	Why             string               `json:"why"` // and what to do
+}
+
+// unreadableNamed is how many of them a status names.
+const unreadableNamed = 100
 
 // ReplicaEtcd is the state of etcd as a replica sees it.
 type ReplicaEtcd struct {
@@ -106,7 +124,7 @@ func (r *replica) status(ctx context.Context) (any, error) {
 	}
 	status := ReplicaStatus{
 		ReplicaMember: replicaMember(r.members.Self()), Floors: []ReplicaFloor{}, Holes: []ReplicaHole{},
-		Etcd: etcdStatus(report), Replicas: []ReplicaMember{},
+		Etcd: etcdStatus(report), Replicas: []ReplicaMember{}, Unreadable: []ReplicaUnreadable{},
 	}
 	limited, cancel := context.WithTimeout(ctx, r.patient.patience)
 	view, err := r.members.List(limited)
@@ -124,6 +142,7 @@ func (r *replica) status(ctx context.Context) (any, error) {
 	}
 	status.AgeSeconds = int64(r.store.Age() / time.Second)
 	r.addHistory(&status)
+	r.addUnreadable(&status)
 	status.Etcd.ResourceVersion = resourceVersion(view.Revision)
 	status.Etcd.Compacted = resourceVersion(r.compactor.Revision())
 	return status, nil
@@ -140,6 +159,18 @@ func (r *replica) addHistory(status *ReplicaStatus) {
 	slices.SortFunc(status.Floors, func(a, b ReplicaFloor) int { return cmp.Compare(a.Resource, b.Resource) })
 	for _, hole := range stats.Holes {
 		status.Holes = append(status.Holes, ReplicaHole{resourceVersion(hole.From), resourceVersion(hole.To)})
+	}
+}
+
+// addUnreadable adds the objects that cannot be read.
+func (r *replica) addUnreadable(status *ReplicaStatus) {
+	all := r.unreadable()
+	status.UnreadableCount = len(all)
+	for _, o := range all[:min(len(all), unreadableNamed)] {
+		status.Unreadable = append(status.Unreadable, ReplicaUnreadable{
+			Resource: o.Resource.String(), Namespace: o.Key.Namespace, Name: o.Key.Name, EtcdKey: o.Why.Place,
+			ResourceVersion: resourceVersion(o.Why.Revision), Why: o.Why.Error(),
+		})
 	}
 }
 
