@@ -28,7 +28,7 @@ const (
 func (p *Publisher) entry(ctx context.Context, r *Resource, c store.Change) (*watchcache.Entry, error) {
 	if c.Unreadable != nil {
 		p.lose(ctx, r, c.Unreadable)
-		return nil, nil
+		return nil, nil //nolint:nilerr // lose has noted it
 	}
 	key, rv := r.KeyOf(c.Key), kube.ResourceVersion(c.Revision)
 	if c.Deleted && (r.unread.get(key) != nil || c.Previous != nil && c.Previous.Unreadable != nil) {
@@ -42,7 +42,7 @@ func (p *Publisher) entry(ctx context.Context, r *Resource, c store.Change) (*wa
 	e, err := r.entry(c)
 	if why, is := errors.AsType[*store.UnreadableError](err); is && p.set.shared && !c.Deleted {
 		p.lose(ctx, r, why)
-		return nil, nil //nolint:nilerr // it is noted
+		return nil, nil
 	}
 	if err == nil {
 		p.restore(r, key, rv)
