@@ -105,7 +105,10 @@ func (s *Server) newRegistry(live *kinds.Live) background {
 	}
 	var b background
 	if s.cfg.runs(GarbageCollectorController) {
-		b.garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: s.backend.log.Writable})
+		b.garbage = gc.New(gc.Config{
+			Live: live, Logger: s.cfg.Logger, Writable: s.backend.log.Writable,
+			Unknown: func(namespace string) error { return s.registry.Unknown(namespace) },
+		})
 		cfg.Collector = b.garbage
 	}
 	s.admit(&cfg)

@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/layout"
 	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -39,6 +40,8 @@ type replica struct {
 	// mu guards claimed: whose the clusters are that have answered, by their IDs.
 	mu      sync.Mutex
 	claimed map[uint64]*etcdCluster
+	// unreadable returns the objects whose values in etcd cannot be read, as far as the registry has come.
+	unreadable func() []caches.Unreadable
 }
 
 // openReplica opens the logs of a replica and clients of etcd.
@@ -66,6 +69,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	if err := s.openClusters(ctx, r, own, plain.Known()); err != nil {
 		return nil, err
 	}
+	r.unreadable = func() []caches.Unreadable { return s.registry.Unreadable() } // it is there when somebody asks
 	s.warnOfOwnKeys(ctx)
 	return s.replicaBackend(context.WithoutCancel(ctx), r), nil
 }
@@ -130,6 +134,7 @@ func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 		}
 	}
 	b.checks = append(b.checks,
+		apiserver.Check{Name: "readable-values", Check: r.readable, ReadyOnly: true, Notice: true},
 		apiserver.Check{Name: "storage-durable", Check: r.durable},
 		apiserver.Check{Name: "storage-writes", Check: r.writable, ReadyOnly: true})
 	if s.cfg.EncryptionProviderConfig != "" {
@@ -146,6 +151,17 @@ func (r *replica) durable() error {
 // writable returns why some cluster would not take a write.
 func (r *replica) writable() error {
 	return r.each(func(c *etcdCluster) error { return c.store.Writable() })
+}
+
+// readable is a check of health: it fails while there are objects whose values in etcd cannot be read. All
+// replicas have the same, and all other resources are served, so that it must not take them out of a balancer.
+func (r *replica) readable() error {
+	all := r.unreadable()
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("objects cannot be read, and their resources are not listed and watched: %d, the first is %w",
+		len(all), all[0].Why)
 }
 
 // each returns what is wrong with clusters, by their names.

@@ -17,6 +17,7 @@ type replicaGauges struct {
 	leads, reached, compacted     *prometheus.Desc
 	up, dbBytes, inUse, quota     *prometheus.Desc // by member of etcd
 	problems, certificate, quorum *prometheus.Desc
+	unreadable                    *prometheus.Desc // by resource
 }
 
 // newReplicaGauges returns the metrics of a cluster. With several, a label says of which they are; it is empty for the one
@@ -43,6 +44,8 @@ func newReplicaGauges(of *replica, c *etcdCluster) *replicaGauges {
 		problems: desc("etcd_problems", "What is wrong with etcd, as /readyz names it.", "cause"),
 		certificate: desc("etcd_client_certificate_expiry_seconds",
 			"For how long the client certificate for etcd is valid."),
+		unreadable: desc("unreadable_objects",
+			"Objects whose values in etcd cannot be read: their resources are not listed and watched.", "resource"),
 		quorum: desc("etcd_quorum", "1 if a majority of the members of etcd answered, otherwise 0."),
 	}
 }
@@ -50,7 +53,7 @@ func newReplicaGauges(of *replica, c *etcdCluster) *replicaGauges {
 // Describe implements prometheus.Collector.
 func (g *replicaGauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.leads, g.reached, g.compacted, g.up, g.dbBytes, g.inUse, g.quota, g.problems, g.certificate, g.quorum,
+		g.leads, g.reached, g.compacted, g.up, g.dbBytes, g.inUse, g.quota, g.problems, g.certificate, g.quorum, g.unreadable,
 	} {
 		to <- d
 	}
@@ -70,6 +73,13 @@ func (g *replicaGauges) Collect(to chan<- prometheus.Metric) {
 	}
 	if g.cluster == g.of.main {
 		is(g.leads, g.of.turn.Leads())
+		lost := map[string]int{}
+		for _, o := range g.of.unreadable() {
+			lost[o.Resource.String()]++
+		}
+		for resource, n := range lost {
+			gauge(g.unreadable, float64(n), resource)
+		}
 	}
 	gauge(g.reached, float64(g.cluster.reached()))
 	gauge(g.compacted, float64(g.cluster.compactor.Revision()))

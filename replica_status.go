@@ -32,7 +32,11 @@ type ReplicaStatus struct {
 	Floors []ReplicaFloor `json:"floors"`
 	// Holes are what this replica was away for, and etcd compacted; the first one may end at its first state.
 	Holes []ReplicaHole `json:"holes"`
-	Etcd  ReplicaEtcd   `json:"etcd"`
+	// Unreadable are objects whose values in etcd cannot be read, the first hundred: their resources are not listed
+	// and watched. UnreadableCount is how many there are.
+	Unreadable      []ReplicaUnreadable `json:"unreadable"`
+	UnreadableCount int                 `json:"unreadableCount"`
+	Etcd            ReplicaEtcd         `json:"etcd"`
 	// Replicas are all that are registered, by their IDs, this one too.
 	Replicas []ReplicaMember `json:"replicas"`
 	Leader   string          `json:"leader,omitempty"` // the ID of the one that runs the controllers; "": none
@@ -74,6 +78,20 @@ type ReplicaHole struct {
 	Before kube.ResourceVersion `json:"beforeResourceVersion"`
 }
 
+// ReplicaUnreadable is an object whose value in etcd cannot be read.
+type ReplicaUnreadable struct {
+	Resource  string `json:"resource"` // with its group: "deployments.apps"
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	EtcdKey   string `json:"etcdKey,omitempty"`
+	// ResourceVersion is that of the write that cannot be read.
+	ResourceVersion kube.ResourceVersion `json:"resourceVersion"`
+	Why             string               `json:"why"` // and what to do
+}
+
+// unreadableNamed is how many of them a status names.
+const unreadableNamed = 100
+
 // ReplicaEtcd is the state of etcd as a replica sees it.
 type ReplicaEtcd struct {
 	Cluster string `json:"cluster,omitempty"` // its ID, hexadecimal as etcdctl shows it; "": no member has answered
@@ -113,6 +131,7 @@ func (r *replica) status(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.addUnreadable(&status)
 	for _, c := range r.apart {
 		of, err := c.status(ctx)
 		if err != nil {
@@ -131,7 +150,7 @@ func (c *etcdCluster) status(ctx context.Context) (ReplicaStatus, error) {
 	}
 	status := ReplicaStatus{
 		ReplicaMember: replicaMember(c.members.Self()), Floors: []ReplicaFloor{}, Holes: []ReplicaHole{},
-		Etcd: etcdStatus(report), Replicas: []ReplicaMember{},
+		Etcd: etcdStatus(report), Replicas: []ReplicaMember{}, Unreadable: []ReplicaUnreadable{},
 	}
 	limited, cancel := context.WithTimeout(ctx, c.patient.patience)
 	view, err := c.members.List(limited)
@@ -165,6 +184,18 @@ func (c *etcdCluster) addHistory(status *ReplicaStatus) {
 	slices.SortFunc(status.Floors, func(a, b ReplicaFloor) int { return cmp.Compare(a.Resource, b.Resource) })
 	for _, hole := range stats.Holes {
 		status.Holes = append(status.Holes, ReplicaHole{resourceVersion(hole.From), resourceVersion(hole.To)})
+	}
+}
+
+// addUnreadable adds the objects that cannot be read.
+func (r *replica) addUnreadable(status *ReplicaStatus) {
+	all := r.unreadable()
+	status.UnreadableCount = len(all)
+	for _, o := range all[:min(len(all), unreadableNamed)] {
+		status.Unreadable = append(status.Unreadable, ReplicaUnreadable{
+			Resource: o.Resource.String(), Namespace: o.Key.Namespace, Name: o.Key.Name, EtcdKey: o.Why.Place,
+			ResourceVersion: resourceVersion(o.Why.Revision), Why: o.Why.Error(),
+		})
 	}
 }
 

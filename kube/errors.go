@@ -15,7 +15,7 @@ type ExpiredError struct {
 	Oldest    ResourceVersion // the oldest that can still be read
 	OldestAge time.Duration   // how old the change at Oldest is; 0 if unknown
 	// the reason of the removal: "age", "bytes", "requested", "repair", ReasonDefinition, ReasonReplaced,
-	// ReasonUnseen; "" if unknown
+	// ReasonUnseen, ReasonUnreadable; "" if unknown
 	Reason    string
 	RemovedAt time.Time // when that was; zero if unknown
 	// Kind is the kind of the request, because the texts differ.

@@ -40,7 +40,7 @@ const (
 	// with a key that is no longer configured), Definition (older history
 	// belongs to an earlier definition of the resource), Replaced (the server's data was
 	// replaced: see ReasonReplaced), Unseen (the server that answers was away: see ReasonUnseen),
-	// or Unknown.
+	// Unreadable (a stored value could not be read: see ReasonUnreadable), or Unknown.
 	CauseRemovedBy metav1.CauseType = "RemovedBy"
 	// CauseRemovedAt is the time of the removal, as RFC 3339 in UTC.
 	CauseRemovedAt metav1.CauseType = "RemovedAt"
@@ -56,6 +56,10 @@ const ReasonReplaced = "replaced"
 // what came of it. Another server may have it.
 const ReasonUnseen = "unseen"
 
+// ReasonUnreadable is the ExpiredError.Reason of a resource version from before a stored value was replaced
+// that the server could not read.
+const ReasonUnreadable = "unreadable"
+
 // removers has the words of ExpiredError.Reason and of CauseRemovedBy side by side.
 func removers() [][2]string {
 	return [][2]string{
@@ -68,6 +72,7 @@ func removers() [][2]string {
 		{ReasonDefinition, "Definition"},
 		{ReasonReplaced, "Replaced"},
 		{ReasonUnseen, "Unseen"},
+		{ReasonUnreadable, "Unreadable"},
 	}
 }
 
@@ -149,6 +154,8 @@ func (e *ExpiredError) Why() string {
 		text.WriteString("; the server's data was replaced, or restored from a copy that did not have this one")
 	case ReasonUnseen:
 		text.WriteString("; the server was away from its storage meanwhile, and has not seen what happened before it")
+	case ReasonUnreadable:
+		text.WriteString("; an object of the resource was stored before it in a form that the server could not read")
 	case "repair":
 		text.WriteString("; what came before was damaged, or left out when the storage was repaired")
 	case "key":

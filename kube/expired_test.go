@@ -16,7 +16,7 @@ import (
 
 func TestEveryReasonOfExpiryHasAText(t *testing.T) {
 	seen := map[string]string{}
-	for _, reason := range []string{"", "age", "bytes", "requested", kube.ReasonUnseen, "sunspots"} {
+	for _, reason := range []string{"", "age", "bytes", "requested", kube.ReasonUnseen, kube.ReasonUnreadable, "sunspots"} {
 		text := (&kube.ExpiredError{Requested: 1, Oldest: 4, Reason: reason}).Status().Details.Causes[0].Message
 		if other, has := seen[text]; has {
 			t.Errorf("%q and %q have the same text", reason, other)
@@ -41,7 +41,7 @@ func received(t *testing.T, err apierrors.APIStatus) error {
 
 func TestWhyExpiredReadsThex(t *testing.T) {
 	at := time.Date(2026, 11, 3, 5, 6, 7, 0, time.UTC)
-	for _, reason := range []string{"", "age", "bytes", "requested", kube.ReasonUnseen, "sunspots"} {
+	for _, reason := range []string{"", "age", "bytes", "requested", kube.ReasonUnseen, kube.ReasonUnreadable, "sunspots"} {
 		for _, kind := range []kube.ExpiredKind{kube.ExpiredWatch, kube.ExpiredList, kube.ExpiredContinue} {
 			for _, want := range []kube.ExpiredError{
 				{Oldest: 1_000_000_004, OldestAge: 25 * time.Hour, Reason: reason, RemovedAt: at},

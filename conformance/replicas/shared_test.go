@@ -40,6 +40,8 @@ type sides struct {
 	gapless          *replica
 	upstream, ours   *rest.Config
 	kubectl, replica dynamic.Interface // clients of upstream, and of gapless
+	dir              string            // of gapless
+	configure        func(*gapless.Config)
 }
 
 func startSides(t *testing.T) *sides {
@@ -48,14 +50,24 @@ func startSides(t *testing.T) *sides {
 	if err := os.WriteFile(file, []byte(encryption), 0o600); err != nil {
 		t.Fatalf("write the configuration of encryption: %v", err)
 	}
-	s := &sides{cluster: harness.StartCluster(t, "--encryption-provider-config="+file)}
+	s := &sides{
+		cluster: harness.StartCluster(t, "--encryption-provider-config="+file), dir: t.TempDir(),
+		configure: func(cfg *gapless.Config) { cfg.EncryptionProviderConfig = file },
+	}
 	s.upstream = &rest.Config{Host: s.cluster.URL, TLSClientConfig: rest.TLSClientConfig{
 		CAData: s.cluster.Admin.CA, CertData: s.cluster.Admin.Cert, KeyData: s.cluster.Admin.Key,
 	}}
-	s.gapless = start(t, s.cluster.EtcdURL(), t.TempDir(), func(cfg *gapless.Config) { cfg.EncryptionProviderConfig = file })
-	s.ours = s.gapless.RESTConfig()
-	s.kubectl, s.replica = dynamicOf(t, s.upstream), dynamicOf(t, s.ours)
+	s.kubectl = dynamicOf(t, s.upstream)
+	s.startGapless(t)
 	return s
+}
+
+// startGapless starts the replica, or starts it again with what it had.
+func (s *sides) startGapless(t *testing.T) {
+	t.Helper()
+	s.gapless = start(t, s.cluster.EtcdURL(), s.dir, s.configure)
+	s.ours = s.gapless.RESTConfig()
+	s.replica = dynamicOf(t, s.ours)
 }
 
 func dynamicOf(t *testing.T, cfg *rest.Config) dynamic.Interface {

@@ -39,6 +39,11 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route.Route) 
 			if known {
 				reason = strings.ReplaceAll(err.Error(), "\n", "; ") // a check is a line
 			}
+			if c.Notice && one == "" {
+				failed--
+				fmt.Fprintf(&lines, "[-]%s failed, which does not count: %s\n", c.Name, reason)
+				continue
+			}
 			fmt.Fprintf(&lines, "[-]%s failed: %s\n", c.Name, reason)
 			s.logger.WarnContext(r.Context(), "health check failed", slog.String("check", c.Name), slog.Any("error", err))
 			continue

@@ -128,3 +128,26 @@ func TestMetricsHaveUpstreamNames(t *testing.T) {
 		}
 	}
 }
+
+// TestANoticeFailsOnlyWhereItIsAskedFor: /readyz names it.
+func TestANoticeFailsOnlyWhereItIsAskedFor(t *testing.T) {
+	d := openServer(t, func(cfg *apiserver.Config) {
+		cfg.Checks = []apiserver.Check{{
+			Name: "values", Check: func() error { return errors.New("one is damaged") }, ReadyOnly: true, Notice: true,
+		}}
+	})
+	for path, want := range map[string]struct {
+		code int
+		text string
+	}{
+		"/readyz":         {200, "ok"},
+		"/readyz?verbose": {200, "[-]values failed, which does not count: one is damaged\n"},
+		"/readyz/values":  {500, "[-]values failed: one is damaged\n"},
+		"/livez?verbose":  {200, "livez check passed"},
+	} {
+		a := d.do("GET", path, "")
+		if a.StatusCode != want.code || !strings.Contains(a.body, want.text) {
+			t.Errorf("%s: %d %q, want %d %q", path, a.StatusCode, a.body, want.code, want.text)
+		}
+	}
+}

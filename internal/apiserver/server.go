@@ -68,6 +68,8 @@ type Check struct {
 	// Boot leaves the check out of /livez: it fails until the server has started (upstream's
 	// AddBootSequenceHealthChecks).
 	Boot bool
+	// Notice says that it only counts where it is asked for by its name: /readyz names it, and does not fail.
+	Notice bool
 	// Live, if not nil, is what /livez and /healthz check instead: it fails if a restart may help.
 	Live func() error
 }

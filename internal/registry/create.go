@@ -149,6 +149,9 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if conflict, is := errors.AsType[*store.ConflictError](err); is {
 		return nil, existing(w, conflict)
 	}
+	if _, is := errors.AsType[*store.UnreadableError](err); is { // that which is there
+		return nil, wire.AlreadyExists(w.target.Resource.GR(), w.target.Name)
+	}
 	if err != nil {
 		return nil, stored.Failure(err)
 	}
@@ -254,16 +257,14 @@ func unstored(cached *caches.Resource, key wire.Key, value []byte) (*wire.Object
 	return o, nil
 }
 
-// existing is the error of a creation when an object is there.
+// existing is the error of a creation when an object is there, which may be one that cannot be read.
 func existing(w write, c *store.ConflictError) error {
-	if c.Current == nil {
-		return wire.AlreadyExists(w.target.Resource.GR(), w.target.Name)
+	if c.Current != nil {
+		if o, err := w.cached.Object(c.Key, c.Current.Value, c.Current.ModRevision); err == nil {
+			return alreadyExists(w.target.Resource, o)
+		}
 	}
-	o, err := w.cached.Object(c.Key, c.Current.Value, c.Current.ModRevision)
-	if err != nil {
-		return wire.Internal(err)
-	}
-	return alreadyExists(w.target.Resource, o)
+	return wire.AlreadyExists(w.target.Resource.GR(), w.target.Name)
 }
 
 // alreadyExists is 409 AlreadyExists; it says when the object is being deleted.

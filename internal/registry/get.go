@@ -14,7 +14,7 @@ import (
 // Get returns one object, or its scale. rv is the text of the query's
 // resourceVersion: "" is the most recent state, "0" any state,
 // a number a state that is not older. Errors: 404, 400 for a malformed
-// rv, *kube.TooLargeResourceVersionError after 3 s.
+// rv, 500 for a value that cannot be read, *kube.TooLargeResourceVersionError after 3 s.
 func (r *Registry) Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error) {
 	cached, err := r.caches.Of(t)
 	if err != nil {
@@ -25,13 +25,11 @@ func (r *Registry) Get(ctx context.Context, t kinds.Target, rv string) (*wire.Ob
 		return nil, wire.BadRequest("invalid resource version: %v", err)
 	}
 	var s *watchcache.Snapshot
-	switch {
-	case rv == "":
-		s, err = cached.Fresh(ctx)
-	case wanted == 0:
-		s = cached.Cache.Snapshot()
-	default:
-		s, err = cached.Cache.WaitFresh(ctx, wanted)
+	if key := t.Key(); rv == "" {
+		s, err = cached.FreshOf(ctx, key)
+	} else {
+		s, err = cached.State(ctx, func() error { return cached.Readable(key) },
+			func(ctx context.Context) (*watchcache.Snapshot, error) { return cached.Cache.WaitFresh(ctx, wanted) })
 	}
 	if err != nil {
 		return nil, err

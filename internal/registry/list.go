@@ -56,7 +56,7 @@ func (m inMemory) Follows(_ context.Context, start, namespace string) (bool, err
 // lock and no history: what memory does not have is read from the store while they are
 // ranged over, and fails when it was compacted meanwhile or ctx has ended. Errors: those of
 // PlanList, 400 for a field that cannot be selected by and for a bad shard selector,
-// *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
+// *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s, 500 while a value cannot be read.
 func (r *Reader) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error) {
 	cached, err := r.of(t)
 	if err != nil {
@@ -149,12 +149,17 @@ func stateFor(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) 
 	switch plan.Mode {
 	case wire.ListMostRecent, wire.ListContinueLatest:
 		s, err = cached.Fresh(ctx)
-	case wire.ListAny:
-		s = cached.Cache.Snapshot()
-	case wire.ListNotOlderThan:
-		s, err = cached.Cache.WaitFresh(ctx, plan.RV)
+	case wire.ListAny, wire.ListNotOlderThan:
+		s, err = cached.State(ctx, cached.Whole, func(ctx context.Context) (*watchcache.Snapshot, error) {
+			return cached.Cache.WaitFresh(ctx, plan.RV) // of any: 0
+		})
 	case wire.ListExact, wire.ListContinue:
-		if s, err = cached.Cache.At(ctx, plan.RV); errors.Is(err, watchcache.ErrBehind) {
+		s, err = cached.Cache.At(ctx, plan.RV)
+		behind := errors.Is(err, watchcache.ErrBehind)
+		if err == nil || behind {
+			err = whole(cached, plan.RV) // after the state: whatever that has was noted before
+		}
+		if behind && err == nil {
 			return cached.Past(plan.RV, cached.Cache.Snapshot(), plan.Limit), nil
 		}
 	default:
@@ -164,6 +169,18 @@ func stateFor(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) 
 		return nil, continued(err, plan)
 	}
 	return inMemory{s}, nil
+}
+
+// whole returns why not everything can be read that a resource has had at rv: 500 while a value cannot be, and
+// then *kube.ExpiredError.
+func whole(cached *caches.Resource, rv kube.ResourceVersion) error {
+	if err := cached.Whole(); err != nil {
+		return err
+	}
+	if from := cached.WholeFrom(); rv < from {
+		return stored.Unread(rv, from, kube.ExpiredList)
+	}
+	return nil
 }
 
 // continued gives the error of an expired continue token another token, which continues

@@ -143,7 +143,7 @@ func New(cfg Config) *Registry {
 		cfg.Lead = func(ctx context.Context, work func(context.Context) error) error { return work(ctx) }
 	}
 	set := caches.NewSet(caches.Config{
-		Store: cfg.Store, Apart: cfg.Apart, Live: cfg.Live, Logger: cfg.Logger,
+		Store: cfg.Store, Apart: cfg.Apart, Live: cfg.Live, Logger: cfg.Logger, Shared: shared,
 		Window: watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
 	})
 	converter := convert.New(set)
@@ -157,6 +157,9 @@ func New(cfg Config) *Registry {
 		collector: cfg.Collector,
 		plugins:   cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
+	if r.plugins != nil {
+		r.plugins = decided{r.plugins, r}
+	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Gate: r.gate, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
 		KeepNamespaces: cfg.KeepNamespaces, Quiet: cfg.NamespaceQuiet, Shared: shared,
@@ -166,8 +169,9 @@ func New(cfg Config) *Registry {
 
 // Run loads the store, makes the namespaces that always exist, and publishes what
 // is written until ctx ends, which is no error. Any error means that readers may
-// miss changes from now on: a value that cannot be read, a feed that broke. The
-// store must be running. Run is called once.
+// miss changes from now on: a value that cannot be read, a feed that broke. With Config.Lead, others write to
+// the store, and a value that cannot be read is no error: its resource cannot be listed and watched until it is
+// replaced, or can be read. The store must be running. Run is called once.
 func (r *Registry) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return errStarted
@@ -298,6 +302,14 @@ func (r *Registry) Compact(ctx context.Context, c store.Compaction) (kube.Resour
 	r.logger.LogAttrs(ctx, slog.LevelInfo, "history was compacted", slog.Int64("rv", upTo))
 	return kube.ResourceVersion(upTo), nil
 }
+
+// Unreadable returns the objects whose latest values in the store cannot be read, in the order of their
+// resources and keys. Their resources are not listed and watched.
+func (r *Registry) Unreadable() []caches.Unreadable { return r.caches.Unreadable() }
+
+// Unknown returns an error that names an object of which nothing is known, because its value cannot be read:
+// in one namespace or without one, or ("") in any; nil if there is none.
+func (r *Registry) Unknown(namespace string) error { return r.caches.Unknown(namespace) }
 
 // Stats returns what each resource's cache holds, by "configmaps" or
 // "deployments.apps"; nil until the store was loaded.

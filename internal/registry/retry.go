@@ -46,6 +46,9 @@ func (r *Registry) retry(ctx context.Context, w write, d decide) (outcome, error
 			unlock()
 		}
 	}()
+	if err := w.cached.Readable(key); err != nil {
+		return outcome{}, err
+	}
 	state, latest := w.cached.Cache.Snapshot(), false
 	for conflicts := 0; ; {
 		if err := context.Cause(ctx); err != nil {
@@ -93,7 +96,7 @@ type seen struct {
 // newer returns the most recent state. Its error is the refusal if that state has the same object, and why the
 // state cannot be had otherwise: what the cache has may be long past then.
 func newer(ctx context.Context, cached *caches.Resource, was seen) (*watchcache.Snapshot, error) {
-	s, err := cached.Fresh(ctx)
+	s, err := cached.FreshOf(ctx, was.key)
 	if err != nil {
 		return nil, err
 	}
@@ -112,5 +115,5 @@ func (r *Registry) afterConflict(
 			return nil, err
 		}
 	}
-	return cached.Fresh(ctx)
+	return cached.FreshOf(ctx, cached.KeyOf(c.Key))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -30,7 +31,8 @@ const (
 // that selects has changed, Next returns *kube.ExpiredError. Errors: those of PlanWatch,
 // 400 for a field that cannot be selected by and for a bad shard selector,
 // *kube.ExpiredError, also for a resourceVersion that was never given out,
-// *kube.TooLargeResourceVersionError after 3 s with initial events.
+// *kube.TooLargeResourceVersionError after 3 s with initial events, 500 while a value cannot be read: Next
+// returns that too, and *kube.ExpiredError if it was so meanwhile.
 func (r *Reader) Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error) {
 	cached, err := r.of(t)
 	if err != nil {
@@ -67,7 +69,10 @@ type watching struct {
 func (r *Reader) watch(ctx context.Context, of watching) (_ wire.Watch, err error) {
 	t, o, plan, cached := of.target, of.options, of.plan, of.cached
 	w := &watch{
-		cached: cached, resource: t.Resource, sel: selection(t, o),
+		cached: cached, resource: t.Resource, sel: selection(t, o), wholeFrom: cached.WholeFrom(),
+	}
+	if err := cached.Whole(); err != nil {
+		return nil, err
 	}
 	if t.Resource.Readings != nil {
 		w.sel.Read = cached.Read // an edit of the definition is seen at once
@@ -99,12 +104,16 @@ func (r *Reader) watch(ctx context.Context, of watching) (_ wire.Watch, err erro
 	if err := r.open(ctx, w, plan); err != nil {
 		return nil, err
 	}
-	if t.Resource.Custom && r.live != nil {
-		w.cursor.Until(func() bool {
-			now, served := r.defined(t.Resource)
-			return !served || otherwise(now, t.Resource, inside) || w.outdated()
-		})
-	}
+	w.cursor.Until(func() bool {
+		if w.interrupted() != nil {
+			return true
+		}
+		if !t.Resource.Custom || r.live == nil {
+			return false
+		}
+		now, served := r.defined(t.Resource)
+		return !served || otherwise(now, t.Resource, inside) || w.outdated()
+	})
 	if w.asStored {
 		return newConverting(ctx, w, r, after), nil
 	}
@@ -195,6 +204,8 @@ type watch struct {
 	// byField says that fields of a custom resource select, as they have been since selects.
 	byField bool
 	selects kube.ResourceVersion
+	// wholeFrom is since when all objects could be read, when the watch was opened.
+	wholeFrom kube.ResourceVersion
 
 	initial *watchcache.Snapshot // nil when all of it was returned
 	from    string               // the first key of initial that was not returned
@@ -213,6 +224,9 @@ func (w *watch) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		if err := w.interrupted(); err != nil {
+			return nil, err
+		}
 		if w.since != 0 {
 			return w.changes(), nil
 		}
@@ -220,10 +234,25 @@ func (w *watch) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	}
 	w.batch = nil
 	events, err := w.cursor.Next(ctx)
+	if err := w.interrupted(); err != nil { // after the read: whatever that has was noted before
+		return nil, err
+	}
 	if w.outdated() {
 		return nil, w.expired(w.at)
 	}
 	return events, err
+}
+
+// interrupted returns why the watch cannot show all changes: 500 while a value cannot be read, and
+// *kube.ExpiredError when it was so since the watch was opened.
+func (w *watch) interrupted() error {
+	if err := w.cached.Whole(); err != nil {
+		return err
+	}
+	if from := w.cached.WholeFrom(); from != w.wholeFrom {
+		return stored.Unread(w.at, from, kube.ExpiredWatch)
+	}
+	return nil
 }
 
 // outdated reports whether an edit of the definition has changed what the watch selects: see
@@ -302,7 +331,7 @@ func (w *watch) Position() kube.ResourceVersion {
 	if w.initial != nil {
 		return 0
 	}
-	if at := w.cursor.Position(); !w.outdated() {
+	if at := w.cursor.Position(); !w.outdated() && w.interrupted() == nil {
 		w.at = at
 	}
 	return w.at

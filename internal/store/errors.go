@@ -36,6 +36,10 @@ type CompactedError struct {
 // ReasonUnseen is the CompactedError.Reason of a revision inside a hole (Hole).
 const ReasonUnseen = "unseen"
 
+// ReasonUnreadable is the CompactedError.Reason of a range in which there is a value that cannot be read, and was
+// replaced since.
+const ReasonUnreadable = "unreadable"
+
 func (e *CompactedError) Error() string {
 	if e.Reason == ReasonUnseen {
 		return fmt.Sprintf("revision %d of %q was not seen, the next that can be read is %d", e.Requested, e.Resource, e.Floor)
@@ -137,10 +141,16 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is in use by another process (%s); stop it or choose another --data-dir", e.Path, e.Holder)
 }
 
-// UnreadableError says that a stored value cannot be decrypted.
+// UnreadableError says that a stored value cannot be decrypted, or decoded.
 type UnreadableError struct {
 	Key      string
 	Revision int64 // the revision that wrote the value
+	// Place is where the value is, if the store keeps it under another key: "/registry/secrets/default/a" in
+	// etcd.
+	Place string
+	// Malformed is set for a value that was decrypted, or is not encrypted, and is no object that the
+	// server can read.
+	Malformed bool
 	// Encryption is the beginning of the value, which names the provider and the key that it
 	// was encrypted with: "k8s:enc:secretbox:v1:key1:"; "" for a value that is not encrypted.
 	Encryption string
@@ -150,20 +160,26 @@ type UnreadableError struct {
 }
 
 func (e *UnreadableError) Error() string {
+	what := fmt.Sprintf("%q as of revision %d", e.Key, e.Revision)
+	if e.Place != "" {
+		what += fmt.Sprintf(" (in etcd %s)", e.Place)
+	}
 	switch {
+	case e.Malformed:
+		return fmt.Sprintf("%s cannot be read: %v", what, e.Cause)
 	case e.Encryption == "":
 		return fmt.Sprintf(
-			"%q as of revision %d is not encrypted, but the encryption configuration does not allow that: %v; add the "+
-				"provider identity to it", e.Key, e.Revision, e.Cause)
+			"%s is not encrypted, but the encryption configuration does not allow that: %v; add the provider identity to it",
+			what, e.Cause)
 	case e.Temporary:
 		return fmt.Sprintf(
-			"%q as of revision %d cannot be decrypted for now: it is encrypted with %s, and the key management service "+
-				"does not answer: %v", e.Key, e.Revision, e.Encryption, e.Cause)
+			"%s cannot be decrypted for now: it is encrypted with %s, and the key management service does not answer: %v",
+			what, e.Encryption, e.Cause)
 	}
 	return fmt.Sprintf(
-		"%q as of revision %d cannot be decrypted: it is encrypted with %s: %v; the encryption configuration must list "+
-			"that provider and key", e.Key, e.Revision, e.Encryption, e.Cause)
+		"%s cannot be decrypted: it is encrypted with %s: %v; the encryption configuration must list that provider and key",
+		what, e.Encryption, e.Cause)
 }
 
-// Unwrap returns the failure of the decryption.
+// Unwrap returns the failure of the decryption, or of the decoding.
 func (e *UnreadableError) Unwrap() error { return e.Cause }

@@ -68,6 +68,9 @@ type Query struct {
 	// Want selects the records whose value is read; the others have a nil
 	// Value. nil means all.
 	Want func(key string, modRevision int64) bool
+	// Unreadable asks for records whose value cannot be read, too: see Record.Unreadable. Otherwise
+	// the first one is the error of the call.
+	Unreadable bool
 	// Buffer, if not nil, is memory for the values: they are valid only until it is
 	// given to another Read. The store may use it or not.
 	Buffer *Buffer
@@ -82,6 +85,9 @@ type Record struct {
 	ModRevision    int64     // the revision that wrote this version
 	CreateRevision int64     // the revision that created the key
 	Time           time.Time // when this version was committed (wall clock, ms)
+	// Unreadable says why the value cannot be read, and is nil then; nil: it can be, or was not wanted.
+	// Only what others can write to does not read all values: see Query.Unreadable and From.Unreadable.
+	Unreadable *UnreadableError
 }
 
 // Page is the answer to a Query.
@@ -144,6 +150,9 @@ type From struct {
 	// before; the others are nil. It is given each change that is not known, without
 	// values, in order. nil wants all.
 	Want func(c Change) (value, previous bool)
+	// Unreadable asks for changes whose value, or the one before, cannot be read, too: see
+	// Change.Unreadable. Otherwise the stream fails there.
+	Unreadable bool
 	// Buffer, if not nil, is memory for the values: they are valid only until the next
 	// Next. The store may use it or not.
 	Buffer *Buffer
@@ -164,6 +173,9 @@ type Change struct {
 	// Every reader gets the same, whatever it selects.
 	Shared bool
 	Time   time.Time // when it was committed
+	// Unreadable says why the value cannot be read, and is nil then; nil: it can be, or was not wanted.
+	// Previous has its own.
+	Unreadable *UnreadableError
 	// Previous is the version this write replaced, nil for a creation. It is
 	// always set otherwise, maybe without its value (From.Want): if it was removed the
 	// stream fails instead.

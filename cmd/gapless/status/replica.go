@@ -51,6 +51,12 @@ func printCluster(out io.Writer, status gapless.ReplicaStatus) error {
 	for _, h := range status.Holes {
 		line("hole", "between resourceVersions %d and %d only the difference is known", h.After, h.Before)
 	}
+	for _, o := range status.Unreadable {
+		line("unreadable", "%s", o.Why)
+	}
+	if more := status.UnreadableCount - len(status.Unreadable); more > 0 {
+		line("unreadable", "and %d more", more)
+	}
 	etcd := status.Etcd
 	line("etcd", "cluster %s, %s, compacted to %d, seen %s ago", cmp.Or(etcd.Cluster, "unknown"), quorum(etcd), etcd.Compacted,
 		ago(etcd.Seen))

@@ -72,6 +72,10 @@ func ofReplica() gapless.ReplicaStatus {
 		ReplicaMember: own, Away: "it lags", AgeSeconds: 4, OldestTime: now.Add(-hours), HistoryBytes: 2_000_000,
 		Floors: []gapless.ReplicaFloor{{Resource: "pods", Oldest: 12, OldestTime: now.Add(-hours), Reason: "age"}},
 		Holes:  []gapless.ReplicaHole{{After: 20, Before: 30}},
+		Unreadable: []gapless.ReplicaUnreadable{{
+			Resource: "pods", Namespace: "default", Name: "lost", Why: `"pods/default/lost" as of revision 60 cannot be read`,
+		}},
+		UnreadableCount: 3,
 		Etcd: gapless.ReplicaEtcd{
 			Cluster: "cdf818194e3a8c32", ResourceVersion: 90, Compacted: 50, Seen: now, Quorum: true,
 			Members: []gapless.ReplicaEtcdMember{
@@ -96,6 +100,8 @@ resourceVersion  70, and etcd has 90
 problem          it lags
 history          the last 3h, 2.0MB
 hole             between resourceVersions 20 and 30 only the difference is known
+unreadable       "pods/default/lost" as of revision 60 cannot be read
+unreadable       and 2 more
 etcd             cluster cdf818194e3a8c32, with a quorum, compacted to 50, seen 0s ago
 problem          unreachable: http://10.0.0.2:2379: connection refused
 

@@ -37,10 +37,13 @@ type Verbs interface {
 	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
-// Config configures a Collector. All members are required.
+// Config configures a Collector. Live and Logger are required.
 type Config struct {
 	Live   *kinds.Live
 	Logger *slog.Logger
+	// Unknown returns an error while there are objects of which nothing is known, in a namespace or without
+	// one, or ("") in any: they may be dependents. nil: there are none.
+	Unknown func(namespace string) error
 	// Writable returns why the store refuses every write now: nothing is tried then. nil: it
 	// does not.
 	Writable func() error
@@ -51,6 +54,7 @@ type Collector struct {
 	live     *kinds.Live
 	logger   *slog.Logger
 	writable func() error
+	unknown  func(namespace string) error
 	verbs    Verbs // set by Run, before the workers begin
 	graph    graph
 	kinds    atomic.Pointer[served]
@@ -76,9 +80,12 @@ const storeRetry = 500 * time.Millisecond
 // New returns a Collector; it starts nothing. It follows changes from the start, and acts
 // on them when it runs: a Run begins with all objects that have owners or wait for dependents.
 func New(cfg Config) *Collector {
-	c := &Collector{live: cfg.Live, logger: cfg.Logger, writable: cfg.Writable, graph: newGraph()}
+	c := &Collector{live: cfg.Live, logger: cfg.Logger, writable: cfg.Writable, unknown: cfg.Unknown, graph: newGraph()}
 	if c.writable == nil {
 		c.writable = func() error { return nil }
+	}
+	if c.unknown == nil {
+		c.unknown = func(string) error { return nil }
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,6 +88,10 @@ func (c *Collector) find(ctx context.Context, v *vertex, l view) (kinds.Target, 
 // finish removes the finalizer of an object that waits, when it has nothing to wait for.
 func (c *Collector) finish(ctx context.Context, v *vertex, l view, i item) error {
 	if l.free {
+		if err := c.unknown(i.object.Key().Namespace); err != nil {
+			return fmt.Errorf("finish the deletion of %s %s, which may have dependents: %w",
+				i.target.Resource.Kind, i.object.Key(), err)
+		}
 		finalizers := i.object.Finalizers()
 		left := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == l.waits.finalizer() })
 		if len(left) == len(finalizers) {

@@ -9,7 +9,8 @@
 // a publisher of its own, because revisions of two stores cannot be compared.
 //
 // publisher.go has how a write gets from the feed of the store into the caches, definitions.go
-// how a CustomResourceDefinition takes effect, sequence.go what each store has.
+// how a CustomResourceDefinition takes effect, sequence.go what each store has, losing.go what is done with a
+// value that cannot be read, and unreadable.go what readers see of it.
 package caches
 
 import (
@@ -37,6 +38,9 @@ type Config struct {
 	// stored definitions, and keeps it up to date.
 	Live   *kinds.Live
 	Logger *slog.Logger
+	// Shared says that others write to the store: a value that cannot be read concerns its resource only.
+	// Otherwise, it is an error of Load and Run.
+	Shared bool
 	// Window bounds what each cache remembers; zeros are watchcache's defaults.
 	Window watchcache.Config
 }
@@ -46,6 +50,7 @@ type Set struct {
 	live   *kinds.Live
 	logger *slog.Logger
 	window watchcache.Config
+	shared bool
 
 	main      *sequence                            // of all resources that no other one has, definitions among them
 	apart     []*sequence                          // the others
@@ -55,7 +60,7 @@ type Set struct {
 
 // NewSet returns a set without caches; it reads nothing.
 func NewSet(cfg Config) *Set {
-	s := &Set{live: cfg.Live, logger: cfg.Logger, window: cfg.Window}
+	s := &Set{live: cfg.Live, logger: cfg.Logger, window: cfg.Window, shared: cfg.Shared}
 	s.main = newSequence(s, Apart{Store: cfg.Store})
 	for _, a := range cfg.Apart {
 		s.apart = append(s.apart, newSequence(s, a))

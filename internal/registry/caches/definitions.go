@@ -2,49 +2,71 @@ package caches
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/custom"
+	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// withDefinitions returns the catalog with the resources of all stored definitions.
-func withDefinitions(catalog *kinds.Catalog, definitions *watchcache.Snapshot) (*kinds.Catalog, error) {
+// withDefinitions returns the catalog with the resources of all stored definitions. Those that cannot be read
+// are noted, if others write to the store.
+func withDefinitions(catalog *kinds.Catalog, definitions *Resource) (*kinds.Catalog, error) {
 	var all []*kinds.Resource
-	for o := range definitions.Scan("", watchcache.Selection{}) {
+	for o := range definitions.Cache.Snapshot().Scan("", watchcache.Selection{}) {
 		gr := kinds.DefinedBy(o.Key().Name)
 		if catalog.BuiltIn(gr) {
 			continue
 		}
 		resources, err := custom.Resources(o.JSON())
-		if err != nil {
-			return nil, fmt.Errorf("definition %s at revision %d: %w", o.Key(), o.ResourceVersion(), err)
+		switch {
+		case err == nil:
+			all = append(all, resources...)
+		case definitions.of.set.shared:
+			definitions.unread.put(Unreadable{Resource: definitions.GR, Key: o.Key(), Why: undefinable(definitions, o, err)})
+		default:
+			return nil, undefinable(definitions, o, err)
 		}
-		all = append(all, resources...)
 	}
 	return catalog.With(all...), nil
 }
 
+// undefinable is the error of a definition from which no resource can be made.
+func undefinable(definitions *Resource, o *wire.Object, cause error) *store.UnreadableError {
+	return &store.UnreadableError{
+		Key: definitions.Key(o.Key()), Revision: int64(o.ResourceVersion()), Malformed: true, Cause: cause,
+	}
+}
+
+// putInForce is define, and reports whether it was done. A definition that defines nothing is noted like a
+// value that cannot be read, if others write to the store: what it was goes on.
+func (p *Publisher) putInForce(ctx context.Context, definitions *Resource, e *watchcache.Entry) (done bool, err error) {
+	var resources []*kinds.Resource
+	if !e.Deleted && !p.set.live.Load().BuiltIn(kinds.DefinedBy(e.Object.Key().Name)) {
+		if resources, err = custom.Resources(e.Object.JSON()); err != nil {
+			why := undefinable(definitions, e.Object, err)
+			if p.set.shared {
+				p.lose(ctx, definitions, why)
+				return false, nil
+			}
+			return false, why
+		}
+	}
+	return true, p.define(ctx, e, resources)
+}
+
 // define puts a definition in force that is not appended yet: when its writer is answered, or
-// a watch shows it, the resource is there.
-func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
+// a watch shows it, its resources are there.
+func (p *Publisher) define(ctx context.Context, e *watchcache.Entry, resources []*kinds.Resource) error {
 	gr := kinds.DefinedBy(e.Object.Key().Name)
 	catalog := p.set.live.Load()
 	if catalog.BuiltIn(gr) {
 		p.set.logger.LogAttrs(ctx, slog.LevelWarn, "a definition of a built-in resource has no effect",
 			slog.String("resource", gr.String()))
 		return nil
-	}
-	var resources []*kinds.Resource
-	if !e.Deleted {
-		var err error
-		if resources, err = custom.Resources(e.Object.JSON()); err != nil {
-			return fmt.Errorf("definition %s at revision %d: %w", gr, e.RV, err)
-		}
 	}
 	r := p.set.Lookup(gr)
 	if r != nil && len(resources) > 0 {
@@ -96,6 +118,7 @@ func (p *Publisher) prepare(ctx context.Context, catalog *kinds.Catalog, r *Reso
 			return err
 		}
 		p.set.replace(gr.String(), r)
+		p.loaded(ctx, r)
 		return nil
 	}
 	fields := selectable(catalog, gr)

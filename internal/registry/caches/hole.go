@@ -63,6 +63,7 @@ func (p *Publisher) skip(ctx context.Context) error {
 	p.tell(nil)
 	p.hole, p.difference = nil, nil
 	p.of.clock.Publish(kube.ResourceVersion(h.To))
+	p.settle(ctx)
 	return nil
 }
 

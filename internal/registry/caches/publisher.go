@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ type Publisher struct {
 	// compacted is the revision up to which the caches are, or will soon be, compacted with
 	// the store.
 	compacted int64
+	// unread are the resources with values that cannot be read, and tried is when they were tried last.
+	unread map[*Resource]bool
+	tried  time.Time
 }
 
 // Follower gets what the publishers do, one after the other, in the order of the revisions of each store
@@ -131,7 +135,7 @@ func (q *sequence) loadOnce(ctx context.Context) (*Publisher, error) {
 		return nil, fmt.Errorf("ask for the latest revision: %w", err)
 	}
 	feed, err := q.store.Changes(ctx, store.From{
-		After: revision, Hold: true,
+		After: revision, Hold: true, Unreadable: q.set.shared,
 		// The caches have the objects before changes; the last content of a deleted one
 		// is decoded afresh.
 		Want: func(c store.Change) (value, previous bool) { return true, c.Deleted },
@@ -142,7 +146,9 @@ func (q *sequence) loadOnce(ctx context.Context) (*Publisher, error) {
 	if err := q.loadAt(ctx, revision); err != nil {
 		return nil, errors.Join(err, feed.Close())
 	}
-	return &Publisher{set: q.set, of: q, feed: feed, pending: map[*Resource][]*watchcache.Entry{}}, nil
+	p := &Publisher{set: q.set, of: q, feed: feed, pending: map[*Resource][]*watchcache.Entry{}, unread: map[*Resource]bool{}}
+	p.loaded(ctx, slices.Collect(q.resources)...)
+	return p, nil
 }
 
 // loadMain fills the set with the state at a revision of the main store: the definitions first, since they
@@ -161,7 +167,7 @@ func (s *Set) loadMain(ctx context.Context, revision int64) error {
 		if created, err = r.Created(ctx, revision); err != nil {
 			return err
 		}
-		if catalog, err = withDefinitions(catalog, r.Cache.Snapshot()); err != nil {
+		if catalog, err = withDefinitions(catalog, r); err != nil {
 			return err
 		}
 		edited = func(gr kinds.GroupResource) int64 {
@@ -183,8 +189,23 @@ func (s *Set) loadMain(ctx context.Context, revision int64) error {
 		}
 		all[r.GR.String()] = r
 	}
+	if err := readableSoon(all); err != nil {
+		return err
+	}
 	s.resources.Store(&all)
 	s.live.Store(catalog)
+	return nil
+}
+
+// readableSoon returns why a value cannot be read that soon can be: Load waits for it.
+func readableSoon(all map[string]*Resource) error {
+	for _, r := range all {
+		for _, o := range r.Unreadable() {
+			if o.Why.Temporary {
+				return o.Why
+			}
+		}
+	}
 	return nil
 }
 
@@ -205,7 +226,7 @@ func (p *Publisher) run(ctx context.Context) error {
 		}
 	}
 	for {
-		batch, err := p.feed.Next(ctx)
+		batch, err := p.next(ctx)
 		if err != nil {
 			return p.stopped(ctx, fmt.Errorf("follow the store's feed: %w", err))
 		}
@@ -253,6 +274,9 @@ func (p *Publisher) visible(ctx context.Context, changes []store.Change, through
 	}
 	p.flush()
 	p.of.clock.Publish(kube.ResourceVersion(through))
+	if len(p.unread) > 0 {
+		p.settle(ctx)
+	}
 	return nil
 }
 
@@ -265,7 +289,7 @@ func (p *Publisher) changes(ctx context.Context, changes []store.Change) error {
 			n++
 		}
 		if n == 1 && !strings.HasPrefix(changes[0].Key, definitions) {
-			if err := p.change(changes[0]); err != nil {
+			if err := p.change(ctx, changes[0]); err != nil {
 				return err
 			}
 		} else if err := p.together(ctx, changes[:n]); err != nil {
@@ -284,7 +308,7 @@ func (p *Publisher) together(ctx context.Context, changes []store.Change) error 
 	for _, c := range changes {
 		if store.ResourceOf(c.Key) == definitions {
 			defining = append(defining, c)
-		} else if err := p.change(c); err != nil {
+		} else if err := p.change(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -295,28 +319,34 @@ func (p *Publisher) together(ctx context.Context, changes []store.Change) error 
 	p.flush()
 	p.tell(r)
 	for _, c := range defining {
-		e, err := r.entry(c)
+		e, err := p.entry(ctx, r, c)
 		if err != nil {
 			return err
 		}
+		if e == nil {
+			continue
+		}
 		// Before the entry: who sees a definition established is served its resource, and
 		// who sees one removed can have its names.
-		if err := p.define(ctx, e); err != nil {
+		done, err := p.putInForce(ctx, r, e)
+		if err != nil {
 			return err
 		}
-		p.add(r, e)
+		if done {
+			p.add(r, e)
+		}
 	}
 	return nil
 }
 
 // change makes the entry of a change.
-func (p *Publisher) change(c store.Change) error {
+func (p *Publisher) change(ctx context.Context, c store.Change) error {
 	r := (*p.set.resources.Load())[store.ResourceOf(c.Key)]
 	if r == nil {
 		return nil // its definition was deleted, or is not established: it has no readers
 	}
-	e, err := r.entry(c)
-	if err == nil {
+	e, err := p.entry(ctx, r, c)
+	if e != nil {
 		p.add(r, e)
 	}
 	return err

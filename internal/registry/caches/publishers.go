@@ -76,7 +76,7 @@ func (p *Publisher) loadLate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.feed, p.pending = read.feed, read.pending
+	p.feed, p.pending, p.unread, p.tried = read.feed, read.pending, read.unread, read.tried
 	for _, r := range slices.Collect(p.of.resources) {
 		p.follower.Loaded(r)
 	}

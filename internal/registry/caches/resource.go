@@ -22,7 +22,8 @@ type Resource struct {
 
 	Cache *watchcache.Cache
 
-	of *sequence // its store; nil in a mirror
+	of     *sequence // its store; nil in a mirror
+	unread unread
 	// endedAt is the revision at which the resource's definition was deleted, 0 as
 	// long as there is one. It is set before anything later is published.
 	endedAt atomic.Int64
@@ -70,6 +71,9 @@ func (r *Resource) SelectsFrom() kube.ResourceVersion {
 
 // load gives a resource its state at a revision.
 func (r *Resource) load(ctx context.Context, revision int64) error {
+	if r.of.set.shared {
+		return r.loadReadable(ctx, revision)
+	}
 	objects, err := r.Load(ctx, revision)
 	if err == nil {
 		r.Cache.Load(objects, kube.ResourceVersion(revision))
@@ -82,10 +86,19 @@ func (r *Resource) load(ctx context.Context, revision int64) error {
 func (r *Resource) Ended() bool { return r.endedAt.Load() != 0 }
 
 // Fresh returns a state that has every write that was acknowledged before the call. It
-// waits for the publisher. Errors: those of the store, ctx's cause,
+// waits for the publisher. Errors: those of the store and of Whole, ctx's cause,
 // *kube.TooLargeResourceVersionError after 3 s. In a mirror it is the newest state of the cache:
 // who asks has waited for what the other server has.
 func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
+	return r.State(ctx, r.Whole, r.fresh)
+}
+
+// FreshOf is Fresh for who looks at one object: others need not be readable.
+func (r *Resource) FreshOf(ctx context.Context, key wire.Key) (*watchcache.Snapshot, error) {
+	return r.State(ctx, func() error { return r.Readable(key) }, r.fresh)
+}
+
+func (r *Resource) fresh(ctx context.Context) (*watchcache.Snapshot, error) {
 	if r.of == nil {
 		return r.Cache.Snapshot(), nil
 	}
@@ -128,12 +141,15 @@ func (r *Resource) WaitPublished(ctx context.Context, revision int64) error {
 }
 
 // Find returns an object as the cache has it; when the cache has none, as Fresh has
-// it. It returns nil when there is none. Errors: those of Fresh.
+// it. It returns nil when there is none. Errors: those of FreshOf.
 func (r *Resource) Find(ctx context.Context, key wire.Key) (*wire.Object, error) {
+	if err := r.Readable(key); err != nil {
+		return nil, err
+	}
 	if o, found := r.Cache.Snapshot().Get(key); found {
 		return o, nil
 	}
-	s, err := r.Fresh(ctx)
+	s, err := r.FreshOf(ctx, key)
 	if err != nil {
 		return nil, err
 	}

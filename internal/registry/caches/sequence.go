@@ -153,6 +153,9 @@ func (q *sequence) loadAt(ctx context.Context, revision int64) error {
 		}
 		read[gr.String()] = r
 	}
+	if err := readableSoon(read); err != nil {
+		return err
+	}
 	q.set.add(read)
 	return nil
 }

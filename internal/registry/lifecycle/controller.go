@@ -86,9 +86,11 @@ func (c *Controller) CreateNamespaces(ctx context.Context) error {
 	if !found {
 		return nil // a catalog without namespaces: a test's
 	}
-	namespaces := c.cfg.Caches.Lookup(kinds.Namespaces()).Cache.Snapshot()
+	cached := c.cfg.Caches.Lookup(kinds.Namespaces())
+	namespaces := cached.Cache.Snapshot()
 	for _, name := range initialNamespaces() {
-		if _, found := namespaces.Get(wire.Key{Name: name}); found {
+		key := wire.Key{Name: name}
+		if _, found := namespaces.Get(key); found || cached.Readable(key) != nil { // it is there
 			continue
 		}
 		u := &unstructured.Unstructured{Object: map[string]any{
@@ -178,6 +180,10 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 				continue
 			}
 			name := o.Key().Name
+			if err := cached.Readable(o.Key()); err != nil { // it may be another one by now
+				errs = append(errs, err)
+				continue
+			}
 			if stays := all.quiet.left(o, func() bool { return all.empty(name) }); stays > 0 {
 				left++
 				if next == 0 || stays < next {
@@ -253,6 +259,12 @@ func (c *Controller) deleteNamespace(ctx context.Context, t container) (left int
 	}
 	var errs []error
 	found := newRemaining()
+	if definitions := c.cfg.Caches.Lookup(kinds.Definitions()); definitions != nil {
+		if err := definitions.Whole(); err != nil { // there may be objects of one that is not known
+			errs = append(errs, err)
+			found.errors = append(found.errors, err.Error())
+		}
+	}
 	for _, resource := range podsFirst(c.cfg.Live.Load().Stored()) {
 		if !resource.Namespaced {
 			continue
@@ -377,7 +389,8 @@ func (c *Controller) deleteOptions(o *wire.Object) metav1.DeleteOptions {
 	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	nodes := c.cfg.Caches.Lookup(kinds.GroupResource{Resource: "nodes"})
 	if name := o.Fields().Get("spec.nodeName"); name != "" && nodes != nil {
-		if _, found := nodes.Cache.Snapshot().Get(wire.Key{Name: name}); !found {
+		key := wire.Key{Name: name}
+		if _, found := nodes.Cache.Snapshot().Get(key); !found && nodes.Readable(key) == nil {
 			options.GracePeriodSeconds = new(int64(0))
 		}
 	}

@@ -106,6 +106,9 @@ func (c *Controller) empty(namespace string) bool {
 		if cached == nil || !resource.Namespaced {
 			continue
 		}
+		if cached.Whole() != nil {
+			return false
+		}
 		for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace}) {
 			switch name := o.Key().Name; resource.GR().String() + "/" + name {
 			case "configmaps/kube-root-ca.crt", "serviceaccounts/default":

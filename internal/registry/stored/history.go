@@ -74,12 +74,21 @@ func (r *Resource) from(q watchcache.Range) store.From {
 	return f
 }
 
-// lived returns *kube.ExpiredError for a revision before the resource's definition.
+// lived returns *kube.ExpiredError for a revision before the resource's definition, or before a value that
+// could not be read was replaced.
 func (r *Resource) lived(rv kube.ResourceVersion, kind kube.ExpiredKind) error {
+	if from := r.WholeFrom(); rv < from {
+		return Unread(rv, from, kind)
+	}
 	if born := kube.ResourceVersion(r.born); rv < born {
 		return &kube.ExpiredError{Requested: rv, Oldest: born, Reason: kube.ReasonDefinition, Kind: kind}
 	}
 	return nil
+}
+
+// Unread is the error of a reader from before WholeFrom.
+func Unread(rv, from kube.ResourceVersion, kind kube.ExpiredKind) error {
+	return &kube.ExpiredError{Requested: rv, Oldest: from, Reason: kube.ReasonUnreadable, Kind: kind}
 }
 
 // Check implements watchcache.History: it asks for an empty range, which opens no feed.

@@ -18,12 +18,23 @@ const loadPage = 1000
 // all processors while it reads. Errors: *store.CompactedError and others of the
 // store, ctx's cause.
 func (r *Resource) Load(ctx context.Context, revision int64) ([]*wire.Object, error) {
+	objects, _, err := r.load(ctx, store.Query{AtRevision: revision})
+	return objects, err
+}
+
+// LoadReadable is Load that leaves out the objects whose values cannot be read. It returns why not.
+func (r *Resource) LoadReadable(ctx context.Context, revision int64) ([]*wire.Object, []*store.UnreadableError, error) {
+	return r.load(ctx, store.Query{AtRevision: revision, Unreadable: true})
+}
+
+func (r *Resource) load(ctx context.Context, q store.Query) ([]*wire.Object, []*store.UnreadableError, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	q.Start, q.End, q.Limit = r.prefix, store.PrefixEnd(r.prefix), loadPage
 	l := &loading{resource: r, next: make(chan store.Query, 1)}
-	l.next <- store.Query{Start: r.prefix, End: store.PrefixEnd(r.prefix), AtRevision: revision, Limit: loadPage}
+	l.next <- q
 	var wg sync.WaitGroup
-	// They are Load's, and end with the last page or the first error.
+	// They are load's, and end with the last page or the first error.
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			if err := l.run(ctx); err != nil {
@@ -33,17 +44,19 @@ func (r *Resource) Load(ctx context.Context, revision int64) ([]*wire.Object, er
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("read %s at revision %d: %w", r.GR, revision, context.Cause(ctx))
+		return nil, nil, fmt.Errorf("read %s at revision %d: %w", r.GR, q.AtRevision, context.Cause(ctx))
 	}
 	count := 0
 	for _, page := range l.pages {
-		count += len(*page)
+		count += len(page.objects)
 	}
 	objects := make([]*wire.Object, 0, count)
+	var unreadable []*store.UnreadableError
 	for _, page := range l.pages {
-		objects = append(objects, *page...)
+		objects = append(objects, page.objects...)
+		unreadable = append(unreadable, page.unreadable...)
 	}
-	return objects, nil
+	return objects, unreadable, nil
 }
 
 // Created returns at which revision each object was created, by the objects' keys, as
@@ -68,7 +81,13 @@ type loading struct {
 	// next holds the query of the next page; the goroutine that receives it reads that page
 	// and may change pages. It is closed after the last page.
 	next  chan store.Query
-	pages []*[]*wire.Object
+	pages []*loadedPage
+}
+
+// loadedPage is a page of a Load. The goroutine that has read it fills it.
+type loadedPage struct {
+	objects    []*wire.Object
+	unreadable []*store.UnreadableError
 }
 
 // run reads one page after the other and decodes it while another goroutine reads.
@@ -89,18 +108,34 @@ func (l *loading) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		objects := make([]*wire.Object, len(page.Records))
-		l.pages = append(l.pages, &objects)
+		loaded := &loadedPage{objects: make([]*wire.Object, 0, len(page.Records))}
+		l.pages = append(l.pages, loaded)
 		if page.More {
-			q.Start = page.Records[len(page.Records)-1].Key + "\x00"
-			l.next <- q
+			next := q
+			next.Start = page.Records[len(page.Records)-1].Key + "\x00"
+			l.next <- next
 		} else {
 			close(l.next)
 		}
-		for i, record := range page.Records {
-			if objects[i], err = l.resource.Object(record.Key, record.Value, record.ModRevision); err != nil {
-				return err
+		for _, record := range page.Records {
+			loaded.add(l.resource, record)
+			if len(loaded.unreadable) > 0 && !q.Unreadable {
+				return loaded.unreadable[0]
 			}
 		}
 	}
+}
+
+// add decodes a record, or notes why it cannot be.
+func (p *loadedPage) add(r *Resource, record store.Record) {
+	var o *wire.Object
+	why := record.Unreadable
+	if why == nil {
+		o, why = r.object(r.Fields(), record.Key, record.Value, record.ModRevision)
+	}
+	if why != nil {
+		p.unreadable = append(p.unreadable, why)
+		return
+	}
+	p.objects = append(p.objects, o)
 }

@@ -83,7 +83,9 @@ type Resource struct {
 	source *Source
 	prefix string // of its keys in the store, with the slash
 	born   int64  // the revision at which the resource's definition was created
-	fields atomic.Pointer[[]wire.FieldPath]
+	// wholeFrom is the revision from which on all objects can be read: see WholeFrom.
+	wholeFrom atomic.Int64
+	fields    atomic.Pointer[[]wire.FieldPath]
 }
 
 // Resource returns a resource whose objects have the given selectable fields.
@@ -104,6 +106,15 @@ func (s *Source) Named(name string, gr kinds.GroupResource, fields []wire.FieldP
 // name, maybe with another scope: reads of it expire.
 func (r *Resource) Since(revision int64) { r.born = revision }
 
+// WholeFrom returns the revision at which the last value that could not be read was replaced, deleted, or
+// could be read again; 0 if there was none. Nobody can go on from before: something would be missing.
+func (r *Resource) WholeFrom() kube.ResourceVersion { return kube.ResourceVersion(r.wholeFrom.Load()) }
+
+// SetWholeFrom raises what WholeFrom returns.
+func (r *Resource) SetWholeFrom(rv kube.ResourceVersion) {
+	r.wholeFrom.Store(max(r.wholeFrom.Load(), int64(rv)))
+}
+
 // Fields returns the selectable fields.
 func (r *Resource) Fields() []wire.FieldPath { return *r.fields.Load() }
 
@@ -113,16 +124,18 @@ func (r *Resource) SetFields(fields []wire.FieldPath) { r.fields.Store(&fields) 
 // Key is an object's key in the store.
 func (r *Resource) Key(key wire.Key) string { return r.prefix + key.String() }
 
-// written is a change of one of the resource's objects, by its key in the store.
-func (r *Resource) written(stored string, revision int64) written {
-	w := written{revision: revision}
+// KeyOf is an object's key by its key in the store: the reverse of Key.
+func (r *Resource) KeyOf(stored string) wire.Key {
 	namespace, name, found := strings.Cut(stored[len(r.prefix):], "/")
 	if found {
-		w.key = wire.Key{Namespace: namespace, Name: name}
-	} else {
-		w.key.Name = namespace
+		return wire.Key{Namespace: namespace, Name: name}
 	}
-	return w
+	return wire.Key{Name: namespace}
+}
+
+// written is a change of one of the resource's objects, by its key in the store.
+func (r *Resource) written(stored string, revision int64) written {
+	return written{revision: revision, key: r.KeyOf(stored)}
 }
 
 // names reports whether a key in the store is an object's: whether it is what Key returns.
@@ -136,13 +149,24 @@ func (r *Resource) names(stored string, key wire.Key) bool {
 	return is && rest == key.Name
 }
 
-// Object decodes a stored value; the object shares texts in its managedFields with others. An
-// error means that this server did not write the value, or that its bytes have changed.
+// Object decodes a stored value; the object shares texts in its managedFields with others. Its
+// error is a *store.UnreadableError: this server did not write the value, or its bytes have changed.
 func (r *Resource) Object(key string, value []byte, revision int64) (*wire.Object, error) {
 	return r.objectWith(r.Fields(), key, value, revision)
 }
 
 func (r *Resource) objectWith(fields []wire.FieldPath, key string, value []byte, revision int64) (*wire.Object, error) {
+	o, why := r.object(fields, key, value, revision)
+	if why != nil {
+		return nil, why
+	}
+	return o, nil
+}
+
+// object is Object with an error of its type, nil if there is none.
+func (r *Resource) object(
+	fields []wire.FieldPath, key string, value []byte, revision int64,
+) (*wire.Object, *store.UnreadableError) {
 	rv, err := kube.ResourceVersion(revision), error(nil)
 	if r.source.mirror != nil {
 		rv, value, err = r.source.mirror.Stored(value)
@@ -151,11 +175,11 @@ func (r *Resource) objectWith(fields []wire.FieldPath, key string, value []byte,
 	if err == nil {
 		o, err = wire.NewSharing(value, rv, fields, r.source.texts)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("stored value of %q at revision %d: %w", key, revision, err)
+	if err == nil && !r.names(key, o.Key()) {
+		err = fmt.Errorf("it is the object %q", r.Key(o.Key()))
 	}
-	if !r.names(key, o.Key()) {
-		return nil, fmt.Errorf("stored value of %q at revision %d: it is the object %q", key, revision, r.Key(o.Key()))
+	if err != nil {
+		return nil, &store.UnreadableError{Key: key, Revision: revision, Malformed: true, Cause: err}
 	}
 	return o, nil
 }
@@ -175,6 +199,11 @@ func (r *Resource) Entry(c store.Change) (*watchcache.Entry, error) {
 		}
 	}
 	return r.entryOf(c, object, previous)
+}
+
+// Deletion turns a deletion into an entry of the watch cache, whose last content is that of an object.
+func (r *Resource) Deletion(c store.Change, last *wire.Object) (*watchcache.Entry, error) {
+	return r.entryOf(c, nil, last)
 }
 
 // entryOf returns the entry of a change. object is nil for a deletion, and previous may be

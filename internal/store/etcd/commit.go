@@ -169,7 +169,7 @@ func (s *Store) conflict(w write, kvs []*mvccpb.KeyValue) error {
 	kv := kvs[0]
 	value, err := s.opts.Layout.Decode(w.Key, kv.Value)
 	if err != nil {
-		return fmt.Errorf("decode %q of revision %d: %w", w.Key, kv.ModRevision, err)
+		return s.unreadable(w.Key, kv.ModRevision, err)
 	}
 	conflict.Current = &store.Record{Key: w.Key, Value: value, ModRevision: kv.ModRevision, CreateRevision: kv.CreateRevision}
 	return conflict

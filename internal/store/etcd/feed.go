@@ -139,7 +139,8 @@ func (k *feed) deliver(ctx context.Context, b store.Batch, compacted int64) (sto
 	if k.hold == nil {
 		return store.Batch{}, store.ErrClosed
 	}
-	next, err := k.store.log.Changes(ctx, k.holding())
+	// Who ends ctx may call Next again, and has not got what was read by then.
+	next, err := k.store.log.Changes(context.WithoutCancel(ctx), k.holding())
 	if err != nil {
 		return store.Batch{}, k.store.expired(err, b.Through)
 	}
@@ -225,7 +226,7 @@ func (k *feed) append(ctx context.Context, b *store.Batch, changes []store.Chang
 			if err := k.reveal(ctx, &r); err != nil {
 				return err
 			}
-			c.Value = r.Value
+			c.Value, c.Unreadable = r.Value, r.Unreadable
 		}
 		if c.Previous != nil && c.Previous.Value != nil {
 			if err := k.reveal(ctx, c.Previous); err != nil {
@@ -240,15 +241,25 @@ func (k *feed) append(ctx context.Context, b *store.Batch, changes []store.Chang
 // revealAgain is how often it is tried to decode a value that cannot be decrypted for now.
 const revealAgain = time.Second
 
-// reveal is that of the store. With From.Hold it waits while a key management service does not answer:
-// such a reader cannot begin again.
+// reveal is that of the store, without an error for what cannot be read where the stream has that too. With
+// From.Hold alone it waits while a key management service does not answer: such a reader cannot begin again.
 func (k *feed) reveal(ctx context.Context, r *store.Record) error {
 	for {
+		stored := *r
 		err := k.store.reveal(r)
-		e, is := errors.AsType[*store.UnreadableError](err)
-		if !k.from.Hold || !is || !e.Temporary {
+		if r.Unreadable == nil {
 			return err
 		}
+		if k.from.Unreadable {
+			return nil
+		}
+		if !k.from.Hold {
+			return k.store.superseded(ctx, err, k.through)
+		}
+		if !r.Unreadable.Temporary {
+			return err
+		}
+		*r = stored
 		k.store.logger.WarnContext(ctx, "changes wait for a key management service", slog.Any("error", err))
 		select {
 		case <-time.After(revealAgain):

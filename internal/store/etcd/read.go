@@ -40,8 +40,9 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	page.Revision = revision
 	for i := range page.Records {
-		if err := s.reveal(&page.Records[i]); err != nil {
-			return store.Page{}, err
+		err := s.reveal(&page.Records[i])
+		if err != nil && (!q.Unreadable || page.Records[i].Unreadable == nil) {
+			return store.Page{}, s.superseded(ctx, err, revision)
 		}
 	}
 	return page, nil
@@ -63,7 +64,8 @@ func (s *Store) position(rev int64, reader store.From) (int64, error) {
 	return min(s.positions.at(rev), s.visible.pos), nil
 }
 
-// reveal turns a record of the log into one of the store. With an error, the record is as before.
+// reveal turns a record of the log into one of the store. If its value cannot be read, its error is the record's
+// Unreadable; with another one the record is as before.
 func (s *Store) reveal(r *store.Record) error {
 	if r.Value == nil { // it was not wanted
 		s.mu.RLock()
@@ -75,15 +77,51 @@ func (s *Store) reveal(r *store.Record) error {
 	if err != nil {
 		return fmt.Errorf("%q at position %d: %w", r.Key, r.ModRevision, err)
 	}
-	value, err := s.opts.Layout.Decode(r.Key, o.value)
-	if err != nil {
-		return fmt.Errorf("decode %q of revision %d: %w", r.Key, o.mod, err)
+	r.ModRevision, r.CreateRevision = o.mod, o.create
+	if r.Value, err = s.opts.Layout.Decode(r.Key, o.value); err != nil {
+		r.Value, r.Unreadable = nil, s.unreadable(r.Key, o.mod, err)
+		return r.Unreadable
 	}
-	if value == nil {
-		value = []byte{}
+	if r.Value == nil {
+		r.Value = []byte{}
 	}
-	r.ModRevision, r.CreateRevision, r.Value = o.mod, o.create, value
 	return nil
+}
+
+// unreadable returns the error of a value of etcd that the layout does not decode.
+func (s *Store) unreadable(key string, mod int64, cause error) *store.UnreadableError {
+	e := store.UnreadableError{Malformed: true, Cause: cause}
+	if encrypted, is := errors.AsType[*store.UnreadableError](cause); is {
+		e = *encrypted
+	}
+	e.Key, e.Revision = key, mod
+	if at, err := s.opts.Layout.Key(key); err == nil {
+		e.Place = at
+	}
+	return &e
+}
+
+// superseded turns the error of a value that is not the latest of its key into that of a compaction: nobody
+// needs to read it any more but who asks for the past.
+func (s *Store) superseded(ctx context.Context, err error, requested int64) error {
+	e, is := errors.AsType[*store.UnreadableError](err)
+	if !is || e.Temporary {
+		return err
+	}
+	page, readErr := s.log.Read(ctx, store.Query{Start: e.Key})
+	if readErr != nil {
+		return errors.Join(err, readErr)
+	}
+	if len(page.Records) == 1 {
+		o, wrong := decodeObject(page.Records[0].Value)
+		if wrong != nil || o.mod == e.Revision {
+			return err
+		}
+	}
+	return &store.CompactedError{
+		Resource: store.ResourceOf(e.Key), Requested: requested, Floor: max(e.Revision, requested) + 1,
+		Reason: store.ReasonUnreadable,
+	}
 }
 
 // expired gives a *store.CompactedError of the log etcd's revisions.

@@ -1,0 +1,220 @@
+package caches
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Unreadable is an object whose latest value in the store cannot be read.
+type Unreadable struct {
+	Resource kinds.GroupResource
+	Key      wire.Key
+	// Known says that an earlier state of it is known, with which all go on that follow changes.
+	Known bool
+	Why   *store.UnreadableError
+}
+
+// unread are the objects of a resource whose latest values cannot be read. Only the publisher changes
+// them: before anything of the revision of such a value is seen, and, when all of a later one is.
+type unread struct {
+	count atomic.Int64 // of all: readers need no lock while there are none
+
+	// mu guards all.
+	mu  sync.Mutex
+	all map[wire.Key]*unreadable
+}
+
+// unreadable is one of them. The publisher sets replaced when it has another value, which can be read
+// when it is published.
+type unreadable struct {
+	Unreadable
+
+	replaced bool
+}
+
+func (u *unread) put(o Unreadable) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.all == nil {
+		u.all = map[wire.Key]*unreadable{}
+	}
+	u.all[o.Key] = &unreadable{Unreadable: o}
+	u.count.Store(int64(len(u.all)))
+}
+
+// get returns one of them; nil: it can be read.
+func (u *unread) get(key wire.Key) *unreadable {
+	if u.count.Load() == 0 {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.all[key]
+}
+
+// replaced notes that an object has another value, if it is one of them, and reports that.
+func (u *unread) replaced(key wire.Key) bool {
+	if u.count.Load() == 0 {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	o := u.all[key]
+	if o != nil {
+		o.replaced = true
+	}
+	return o != nil
+}
+
+// settle removes those that were replaced, and returns how many are left.
+func (u *unread) settle() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.all, func(_ wire.Key, o *unreadable) bool { return o.replaced })
+	u.count.Store(int64(len(u.all)))
+	return len(u.all)
+}
+
+// list returns them in the order of their keys.
+func (u *unread) list() []Unreadable {
+	if u.count.Load() == 0 {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all := make([]Unreadable, 0, len(u.all))
+	for _, o := range u.all {
+		all = append(all, o.Unreadable)
+	}
+	slices.SortFunc(all, func(a, b Unreadable) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
+	return all
+}
+
+// Unreadable returns the objects whose latest values cannot be read, in the order of their keys.
+func (r *Resource) Unreadable() []Unreadable { return r.unread.list() }
+
+// Readable returns 500 for an object whose latest value cannot be read, otherwise nil.
+func (r *Resource) Readable(key wire.Key) error {
+	if o := r.unread.get(key); o != nil {
+		return wire.Internal(o.Why)
+	}
+	return nil
+}
+
+// mostCauses bounds the objects that an error names: apiserver storage/etcd3 corrupt_obj_deleter.go
+// maxCorruptObjErrsToAggregate.
+const mostCauses = 100
+
+// Whole returns 500, which names them, while there are objects whose latest values cannot be read: then nobody
+// can say what all objects are, or follow their changes. Otherwise it is nil. The reason and the causes are those
+// of upstream's lists.
+func (r *Resource) Whole() error {
+	if r.unread.count.Load() == 0 {
+		return nil
+	}
+	all := r.unread.list()
+	if len(all) == 0 {
+		return nil // just now
+	}
+	e := wire.Internal(all[0].Why)
+	e.ErrStatus.Reason = metav1.StatusReasonStoreReadError
+	e.ErrStatus.Message = fmt.Sprintf("failed to read one or more %s from the storage: %v", r.GR, all[0].Why)
+	if more := len(all) - 1; more > 0 {
+		e.ErrStatus.Message += fmt.Sprintf(" (and %d more)", more)
+	}
+	e.ErrStatus.Details = &metav1.StatusDetails{Group: r.GR.Group, Kind: r.GR.Resource, Name: "list"}
+	for _, o := range all[:min(len(all), mostCauses)] {
+		e.ErrStatus.Details.Causes = append(e.ErrStatus.Details.Causes, metav1.StatusCause{
+			Type: metav1.CauseTypeUnexpectedServerResponse, Field: cmp.Or(o.Why.Place, o.Why.Key), Message: o.Why.Error(),
+		})
+	}
+	return e
+}
+
+// State returns the state that take gives, if what is asked of it can be read: readable is Whole, or
+// Readable of an object. It never returns one that lacks a value which could not be read in between: it
+// waits for one that has what followed. Errors: those of take, readable and Cache.WaitFresh.
+func (r *Resource) State(
+	ctx context.Context, readable func() error, take func(context.Context) (*watchcache.Snapshot, error),
+) (*watchcache.Snapshot, error) {
+	for {
+		s, err := take(ctx)
+		if err == nil {
+			err = readable() // after the state: whatever that has was noted before
+		}
+		if err != nil {
+			return nil, err
+		}
+		from := r.WholeFrom()
+		if s.RV() >= from {
+			return s, nil
+		}
+		if _, err := r.Cache.WaitFresh(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Unreadable returns the objects of all resources whose latest values cannot be read, in the order of
+// their resources and keys.
+func (s *Set) Unreadable() []Unreadable {
+	all := s.resources.Load()
+	if all == nil {
+		return nil
+	}
+	var found []Unreadable
+	for _, name := range slices.Sorted(maps.Keys(*all)) {
+		found = append(found, (*all)[name].Unreadable()...)
+	}
+	return found
+}
+
+// Unknown returns an error that names an object of which nothing is known, because its value cannot be
+// read: in one namespace or without one, or ("") in any. A definition that cannot be read hides all of its
+// objects.
+func (s *Set) Unknown(namespace string) error {
+	all := s.resources.Load()
+	if all == nil {
+		return nil
+	}
+	for _, r := range *all {
+		if r.unread.count.Load() == 0 {
+			continue
+		}
+		if r.GR == kinds.Definitions() {
+			return r.Whole()
+		}
+		for _, o := range r.Unreadable() {
+			if !o.Known && (namespace == "" || o.Key.Namespace == "" || o.Key.Namespace == namespace) {
+				return wire.Internal(o.Why)
+			}
+		}
+	}
+	return nil
+}
+
+// loadReadable gives a resource the objects at a revision that can be read, and notes the others.
+func (r *Resource) loadReadable(ctx context.Context, revision int64) error {
+	objects, lost, err := r.LoadReadable(ctx, revision)
+	if err != nil {
+		return err
+	}
+	for _, why := range lost {
+		r.unread.put(Unreadable{Resource: r.GR, Key: r.KeyOf(why.Key), Why: why})
+	}
+	r.Cache.Load(objects, kube.ResourceVersion(revision))
+	return nil
+}
