@@ -11,12 +11,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // left are the plugins of kube-apiserver that are on by default there and not in gapless.
@@ -179,6 +182,138 @@ func writeFile(t *testing.T, dir, name string, text []byte) string {
 		t.Fatalf("write %s: %v", name, err)
 	}
 	return path
+}
+
+// pathOf is the path of an object, or of a collection; that of all namespaces if namespace is "".
+func pathOf(r *kinds.Resource, namespace, name string) string {
+	p := "/apis/" + r.APIVersion()
+	if r.Group == "" {
+		p = "/api/" + r.Version
+	}
+	if r.Namespaced && namespace != "" {
+		p += "/namespaces/" + namespace
+	}
+	if p += "/" + r.Plural; name != "" {
+		p += "/" + name
+	}
+	return p
+}
+
+// Each object has a twin, which only kube-apiserver writes. What is called mixed in the one is called plain in the
+// other. IPAddresses are named otherwise.
+var (
+	toTwin   = strings.NewReplacer("mixed", "plain", "10.77.1.", "10.77.2.")
+	fromTwin = strings.NewReplacer("plain", "mixed", "10.77.2.", "10.77.1.")
+)
+
+var (
+	anyUID     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	anyVersion = regexp.MustCompile(`\b[0-9]{3,}\b`)
+	anyTime    = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z"`)
+	// began is before every time that a server sets; those of the manifests are from months ago.
+	began = time.Now().Add(-time.Minute)
+)
+
+// normal is an answer or an object in etcd without what differs between twins: its uid, its resourceVersion, and
+// times that the server has set.
+func normal(text []byte) (map[string]any, error) {
+	o, err := tree(text)
+	if err != nil {
+		return nil, err
+	}
+	if o["kind"] == "Status" {
+		text = anyVersion.ReplaceAll(anyUID.ReplaceAll(text, []byte("UID")), []byte("0"))
+		if o, err = tree([]byte(fromTwin.Replace(string(text)))); err != nil {
+			return nil, err
+		}
+		withoutRepetition(o)
+		return o, nil
+	}
+	all := []any{o}
+	if items, is := o["items"].([]any); is {
+		all = append(all, items...)
+	}
+	for _, one := range all {
+		one, _ := one.(map[string]any)
+		metadata, _ := one["metadata"].(map[string]any)
+		if uid, is := metadata["uid"].(string); is && uid != "" {
+			text = bytes.ReplaceAll(text, []byte(uid), []byte("UID"))
+		}
+	}
+	text = anyTime.ReplaceAllFunc(text, func(quoted []byte) []byte {
+		if at, err := time.Parse(`"`+time.RFC3339+`"`, string(quoted)); err == nil && at.After(began) {
+			return []byte(`"NOW"`)
+		}
+		return quoted
+	})
+	if o, err = tree([]byte(fromTwin.Replace(string(text)))); err != nil {
+		return nil, err
+	}
+	items, _ := o["items"].([]any)
+	for _, one := range append(items, o) {
+		one, _ := one.(map[string]any)
+		metadata, _ := one["metadata"].(map[string]any)
+		delete(metadata, "resourceVersion")
+		// They are in the order of their times, which are not of the same second for twins.
+		managers, _ := metadata["managedFields"].([]any)
+		for _, manager := range managers {
+			withoutConverted(manager)
+			withoutFinalizers(one["kind"], manager)
+		}
+		slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	}
+	return o, nil
+}
+
+// converted are annotations that kube-apiserver's conversions make of fields that its strategies set or drop only
+// afterwards: it says of them that the writer manages them (docs/replicas.md).
+var converted = []string{
+	"f:deprecated.daemonset.template.generation", "f:autoscaling.alpha.kubernetes.io/current-metrics",
+	"f:autoscaling.alpha.kubernetes.io/conditions",
+}
+
+// withoutConverted leaves them out of what a manager manages.
+func withoutConverted(manager any) {
+	entry, _ := manager.(map[string]any)
+	fields, _ := entry["fieldsV1"].(map[string]any)
+	metadata, _ := fields["f:metadata"].(map[string]any)
+	annotations, _ := metadata["f:annotations"].(map[string]any)
+	for _, name := range converted {
+		delete(annotations, name)
+	}
+	if _, whole := annotations["."]; len(annotations) == 0 || whole && len(annotations) == 1 {
+		delete(metadata, "f:annotations")
+	}
+	if len(metadata) == 0 {
+		delete(fields, "f:metadata")
+	}
+}
+
+// withoutFinalizers leaves the finalizers in the spec of a Namespace out of what a manager manages: whoever creates one
+// with some manages them at kube-apiserver only (docs/replicas.md).
+func withoutFinalizers(kind, manager any) {
+	entry, _ := manager.(map[string]any)
+	fields, _ := entry["fieldsV1"].(map[string]any)
+	spec, _ := fields["f:spec"].(map[string]any)
+	if kind != "Namespace" || spec == nil {
+		return
+	}
+	if delete(spec, "f:finalizers"); len(spec) == 0 {
+		delete(fields, "f:spec")
+	}
+}
+
+// withoutRepetition leaves one of each cause of a refusal, of which kube-apiserver lists those in the metadata twice or
+// three times. The message says the same as they do.
+func withoutRepetition(status map[string]any) {
+	details, _ := status["details"].(map[string]any)
+	causes, _ := details["causes"].([]any)
+	if len(causes) == 0 {
+		return
+	}
+	delete(status, "message")
+	slices.SortFunc(causes, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	details["causes"] = slices.CompactFunc(causes, func(a, b any) bool { return jsonOf(a) == jsonOf(b) })
 }
 
 // jsonOf encodes what was decoded.
