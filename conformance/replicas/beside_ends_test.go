@@ -249,20 +249,38 @@ func normal(text []byte) (map[string]any, error) {
 	if o, err = tree([]byte(fromTwin.Replace(string(text)))); err != nil {
 		return nil, err
 	}
-	items, _ := o["items"].([]any)
+	items, isList := o["items"].([]any)
+	if metadata, _ := o["metadata"].(map[string]any); isList && metadata["continue"] == "" {
+		delete(metadata, "continue") // kube-apiserver writes it for custom resources: docs/differences.md
+	}
 	for _, one := range append(items, o) {
 		one, _ := one.(map[string]any)
 		metadata, _ := one["metadata"].(map[string]any)
 		delete(metadata, "resourceVersion")
+		withoutDifferences(one, metadata)
 		// They are in the order of their times, which are not of the same second for twins.
 		managers, _ := metadata["managedFields"].([]any)
 		for _, manager := range managers {
 			withoutConverted(manager)
-			withoutFinalizers(one["kind"], manager)
 		}
 		slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
 	}
 	return o, nil
+}
+
+// withoutDifferences leaves out what docs/differences.md says of an object of its kind.
+func withoutDifferences(o, metadata map[string]any) {
+	spec, _ := o["spec"].(map[string]any)
+	switch o["kind"] {
+	case "Namespace":
+		delete(metadata, "deletionGracePeriodSeconds")
+	case "NetworkPolicy": // upstream counts a list that was empty and is null now
+		delete(metadata, "generation")
+	case "Service":
+		if spec["type"] == "ExternalName" {
+			delete(spec, "internalTrafficPolicy") // upstream stores it, and hides it
+		}
+	}
 }
 
 // converted are annotations that kube-apiserver's conversions make of fields that its strategies set or drop only
@@ -289,31 +307,50 @@ func withoutConverted(manager any) {
 	}
 }
 
-// withoutFinalizers leaves the finalizers in the spec of a Namespace out of what a manager manages: whoever creates one
-// with some manages them at kube-apiserver only (docs/replicas.md).
-func withoutFinalizers(kind, manager any) {
-	entry, _ := manager.(map[string]any)
-	fields, _ := entry["fieldsV1"].(map[string]any)
-	spec, _ := fields["f:spec"].(map[string]any)
-	if kind != "Namespace" || spec == nil {
-		return
-	}
-	if delete(spec, "f:finalizers"); len(spec) == 0 {
-		delete(fields, "f:spec")
-	}
-}
-
 // withoutRepetition leaves one of each cause of a refusal, of which kube-apiserver lists those in the metadata twice or
-// three times. The message says the same as they do.
+// three times, without the value that it prints. The message says the same as they do.
 func withoutRepetition(status map[string]any) {
 	details, _ := status["details"].(map[string]any)
 	causes, _ := details["causes"].([]any)
 	if len(causes) == 0 {
+		if text, is := status["message"].(string); is { // upstream has them in the order of a map
+			lines := strings.Split(text, "\n")
+			slices.Sort(lines)
+			status["message"] = strings.Join(lines, "\n")
+		}
 		return
 	}
 	delete(status, "message")
+	for _, one := range causes {
+		one, _ := one.(map[string]any)
+		if text, is := one["message"].(string); is {
+			one["message"] = withoutValue(text)
+		}
+	}
 	slices.SortFunc(causes, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
 	details["causes"] = slices.CompactFunc(causes, func(a, b any) bool { return jsonOf(a) == jsonOf(b) })
+}
+
+// printed are the beginnings of causes after which upstream prints a value.
+var printed = []string{"Invalid value: ", "Unsupported value: ", "Duplicate value: "}
+
+// withoutValue leaves out the value in the message of a cause, and how two of them differ: upstream prints its internal
+// type, or null (docs/differences.md).
+func withoutValue(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.ReplaceAll(text, "cannot change roleRef", "field is immutable") // docs/differences.md
+	for _, begin := range printed {
+		rest, is := strings.CutPrefix(text, begin)
+		if !is {
+			continue
+		}
+		d := json.NewDecoder(strings.NewReader(rest))
+		var value any
+		if d.Decode(&value) == nil {
+			return begin + "VALUE" + rest[d.InputOffset():]
+		}
+	}
+	return text
 }
 
 // jsonOf encodes what was decoded.

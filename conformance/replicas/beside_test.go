@@ -65,13 +65,14 @@ type run struct {
 	live   *kinds.Live
 	*witness
 
+	known findings
 	// alone is the only server that is written to and read from, while the other one is stopped.
 	alone *end
 }
 
 func startRun(t *testing.T) *run {
 	t.Helper()
-	r := &run{both: startBoth(t, `{"identity":{}}`), live: kinds.NewLive(builtin.Catalog())}
+	r := &run{both: startBoth(t, `{"identity":{}}`), live: kinds.NewLive(builtin.Catalog()), known: knownFindings(t)}
 	var err error
 	if r.client, err = clientv3.New(clientv3.Config{Endpoints: []string{r.cluster.EtcdURL()}}); err != nil {
 		t.Fatalf("make a client of etcd: %v", err)
@@ -184,6 +185,13 @@ func (w *worker) step(t *testing.T) {
 	} else {
 		diff = w.compare(t.Context(), s)
 	}
+	if diff != "" && w.known.excuses(one.view, mixed, plain) {
+		w.kinds["a known difference of validation"]++
+		if err := w.reset(t.Context(), s); err != nil {
+			t.Errorf("delete what differs: %v", err)
+		}
+		return
+	}
 	if diff != "" {
 		t.Errorf("%s of %s %s at %s: %s", one.what, one.view.Kind, s.name, at.name, diff)
 		if err := w.reset(t.Context(), s); err != nil {
@@ -249,12 +257,7 @@ func (w *worker) compare(ctx context.Context, s *slot) string {
 
 // compareStored compares what etcd has of an object and of its twin.
 func (w *worker) compareStored(ctx context.Context, s *slot) string {
-	home := s.views[0].Home()
-	key := home.GR().String() + "/" + s.name
-	if home.Namespaced {
-		key = home.GR().String() + "/mixed/" + s.name
-	}
-	etcdKey, err := w.layout.Key(key)
+	etcdKey, err := w.layout.Key(s.key())
 	if err != nil {
 		return err.Error()
 	}
@@ -315,17 +318,15 @@ func (w *worker) stored(_ context.Context, key string, value []byte) (map[string
 	return one, err
 }
 
-// reset deletes an object and its twin, whatever protects them.
+// reset deletes an object and its twin in etcd, whatever protects them.
 func (w *worker) reset(ctx context.Context, s *slot) error {
-	for _, path := range []string{pathOf(s.views[0], "mixed", s.name), toTwin.Replace(pathOf(s.views[0], "mixed", s.name))} {
-		for _, req := range []request{
-			{http.MethodPatch, path, "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)},
-			{http.MethodDelete, path + "?gracePeriodSeconds=0", "", nil},
-		} {
-			a, err := w.ends()[0].do(ctx, req)
-			if gone := a.code == http.StatusNotFound || a.code == http.StatusConflict; err != nil || a.code/100 != 2 && !gone {
-				return fmt.Errorf("%s %s: %d %s, %w", req.method, path, a.code, a.text, err)
-			}
+	key, err := w.layout.Key(s.key())
+	if err != nil {
+		return fmt.Errorf("find the key of %s: %w", s.name, err)
+	}
+	for _, key := range []string{key, toTwin.Replace(key)} {
+		if _, err := w.client.Delete(ctx, key); err != nil {
+			return fmt.Errorf("delete %s: %w", key, err)
 		}
 	}
 	clear(s.mixed)

@@ -33,6 +33,15 @@ type slot struct {
 // has reports whether the object was there when it was read last.
 func (s *slot) has() bool { return s.mixed[s.views[0].APIVersion()] != nil }
 
+// key is the object's key in the store.
+func (s *slot) key() string {
+	home := s.views[0].Home()
+	if home.Namespaced {
+		return home.GR().String() + "/mixed/" + s.name
+	}
+	return home.GR().String() + "/" + s.name
+}
+
 // fixed are the kinds of which only metadata changes after their creation: what they say would take effect on other
 // writes.
 var fixed = []string{
@@ -370,6 +379,11 @@ func (g generator) deletion(w *write) {
 		options["gracePeriodSeconds"] = g.IntN(2) * 10
 	}
 	uid, version := g.one("", "", "own", "another"), g.one("", "", "own", "another")
+	if version == "own" {
+		// With a policy, upstream may change the finalizers first, and then refuse for the resourceVersion that it has
+		// changed itself.
+		delete(options, "propagationPolicy")
+	}
 	others := map[string]string{"uid": "00000000-0000-0000-0000-000000000000", "resourceVersion": "777"}
 	w.body = func(own map[string]any) any {
 		conditions := map[string]any{}

@@ -31,11 +31,11 @@ func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOp
 	if err := lifecycle.CheckDelete(t); err != nil {
 		return wire.Written{}, err
 	}
+	warnings := strategy.DeleteWarnings(t.Resource, o) // also of a deletion that is refused, as upstream
 	out, err := r.delete(ctx, r.asked(w, admission.Delete, &o), o)
 	if err != nil {
-		return wire.Written{}, err
+		return wire.Written{Warnings: warnings}, err
 	}
-	warnings := strategy.DeleteWarnings(t.Resource, o)
 	if out.removed && !t.Resource.ReturnDeleted {
 		return wire.Written{Status: removed(t, out.object), Warnings: warnings}, nil
 	}

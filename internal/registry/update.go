@@ -147,7 +147,11 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 	}
 
 	// Encode.
-	decided, err := r.encodeSettled(ctx, w.target.Resource, u, nil)
+	resource, err := keepStored(w.target, u, current)
+	if err != nil {
+		return decision{}, err
+	}
+	decided, err := r.encodeSettled(ctx, resource, u, nil)
 	switch {
 	case err != nil:
 	case current.Deleting() && strategy.Finished(w.target.Resource, u):
@@ -156,6 +160,22 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 		decided.value = nil
 	}
 	return decided, err
+}
+
+// keepStored keeps the spec of the current object as it is stored in u, where the status is written in the version of
+// a view: there and back again, the conversion may put it in another order. It returns the resource that u is one of
+// afterwards.
+func keepStored(t kinds.Target, u *unstructured.Unstructured, current *wire.Object) (*kinds.Resource, error) {
+	if t.Subresource != "status" || t.Resource.Conversion == nil {
+		return t.Resource, nil
+	}
+	stored, err := treeOf(current)
+	if err != nil {
+		return nil, err
+	}
+	u.Object = t.Resource.Conversion.Store(u.Object)
+	u.Object["spec"] = stored.Object["spec"]
+	return t.Resource.Conversion.Of, nil
 }
 
 // edited returns what e makes of the current object, and the object itself, both in the version of

@@ -181,7 +181,7 @@ func checkFailurePolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 		if rule.Action == batchv1.PodFailurePolicyActionFailIndex && spec.BackoffLimitPerIndex == nil {
 			errs = append(errs, field.Invalid(p.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set"))
 		}
-		errs = append(errs, check.OneOf(p, "action", rule.Action, batchv1.PodFailurePolicyActionCount,
+		errs = append(errs, listed(p, "action", rule.Action, batchv1.PodFailurePolicyActionCount,
 			batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob,
 			batchv1.PodFailurePolicyActionIgnore)...)
 		switch {
@@ -199,15 +199,23 @@ func checkFailurePolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 			condition := p.Child("onPodConditions").Index(j)
 			errs = append(errs, check.Invalid(condition.Child("type"), c.Type, validation.IsQualifiedName(string(c.Type)))...)
 			errs = append(errs,
-				check.OneOf(condition, "status", c.Status, corev1.ConditionFalse, corev1.ConditionTrue,
+				listed(condition, "status", c.Status, corev1.ConditionFalse, corev1.ConditionTrue,
 					corev1.ConditionUnknown)...)
 		}
 	}
 	return errs
 }
 
+// listed is check.OneOf with upstream's text for a missing value of a failure policy.
+func listed[T ~string](at *field.Path, name string, value T, supported ...T) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(at.Child(name), fmt.Sprintf("valid values: %q", supported))}
+	}
+	return check.Known(at, name, value, supported...)
+}
+
 func checkExitCodes(at *field.Path, codes *batchv1.PodFailurePolicyOnExitCodesRequirement, pod *corev1.PodSpec) field.ErrorList {
-	errs := check.OneOf(at, "operator", codes.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn,
+	errs := listed(at, "operator", codes.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn,
 		batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	if name := codes.ContainerName; name != nil {
 		named := func(c corev1.Container) bool { return c.Name == *name }
