@@ -257,21 +257,27 @@ func normal(text []byte) (map[string]any, error) {
 		one, _ := one.(map[string]any)
 		metadata, _ := one["metadata"].(map[string]any)
 		delete(metadata, "resourceVersion")
-		withoutDifferences(one, metadata)
+		kind, _ := o["kind"].(string)
+		withoutDifferences(one, strings.TrimSuffix(kind, "List"))
 		// They are in the order of their times, which are not of the same second for twins.
 		managers, _ := metadata["managedFields"].([]any)
 		for _, manager := range managers {
 			withoutConverted(manager)
+		}
+		if o["kind"] == "ResourceSlice" || o["kind"] == "ResourceSliceList" {
+			metadata["managedFields"] = slices.DeleteFunc(managers, withoutDevices)
+			managers, _ = metadata["managedFields"].([]any)
 		}
 		slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
 	}
 	return o, nil
 }
 
-// withoutDifferences leaves out what docs/differences.md says of an object of its kind.
-func withoutDifferences(o, metadata map[string]any) {
+// withoutDifferences leaves out what docs/differences.md says of an object of a kind.
+func withoutDifferences(o map[string]any, kind string) {
+	metadata, _ := o["metadata"].(map[string]any)
 	spec, _ := o["spec"].(map[string]any)
-	switch o["kind"] {
+	switch kind {
 	case "Namespace":
 		delete(metadata, "deletionGracePeriodSeconds")
 	case "NetworkPolicy": // upstream counts a list that was empty and is null now
@@ -279,6 +285,10 @@ func withoutDifferences(o, metadata map[string]any) {
 	case "Service":
 		if spec["type"] == "ExternalName" {
 			delete(spec, "internalTrafficPolicy") // upstream stores it, and hides it
+		}
+	case "Role", "ClusterRole":
+		if rules, is := o["rules"]; is && rules == nil {
+			o["rules"] = []any{}
 		}
 	}
 }
@@ -305,6 +315,18 @@ func withoutConverted(manager any) {
 	if len(metadata) == 0 {
 		delete(fields, "f:metadata")
 	}
+}
+
+// withoutDevices leaves the devices of a ResourceSlice out of what a manager manages: at kube-apiserver whoever writes one
+// manages them, also unchanged (docs/replicas.md). It reports whether nothing is left.
+func withoutDevices(manager any) bool {
+	entry, _ := manager.(map[string]any)
+	fields, _ := entry["fieldsV1"].(map[string]any)
+	spec, _ := fields["f:spec"].(map[string]any)
+	if delete(spec, "f:devices"); len(spec) == 0 {
+		delete(fields, "f:spec")
+	}
+	return len(fields) == 0
 }
 
 // withoutRepetition leaves one of each cause of a refusal, of which kube-apiserver lists those in the metadata twice or

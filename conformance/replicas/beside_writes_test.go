@@ -129,6 +129,12 @@ func (s *slot) prepare(r *kinds.Resource, i int) {
 		metadata["namespace"] = "mixed"
 	}
 	metadata["name"] = s.name
+	if annotations, is := metadata["annotations"].(map[string]any); is && r.Kind == "Pod" {
+		// Kube-apiserver makes fields of them: docs/replicas.md.
+		maps.DeleteFunc(annotations, func(name string, _ any) bool {
+			return strings.HasPrefix(name, "container.apparmor.security.beta.kubernetes.io/")
+		})
+	}
 	labels, _ := metadata["labels"].(map[string]any)
 	if labels == nil {
 		labels = map[string]any{}

@@ -156,11 +156,29 @@ func (r *Registry) mayDelete(ctx context.Context, w write, current *wire.Object,
 	return w.review.Validate(ctx, nil, old)
 }
 
+// namespacePreconditions is preconditions with the texts of upstream's storage of namespaces, which deletes by itself.
+func namespacePreconditions(t kinds.Target, current *wire.Object, p *metav1.Preconditions) error {
+	gr, name := t.Resource.GR(), current.Key().Name
+	if p.UID != nil && *p.UID != current.UID() {
+		return wire.Conflict(gr, name, fmt.Sprintf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.UID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion().String() {
+		return wire.Conflict(gr, name, fmt.Sprintf(
+			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+			*p.ResourceVersion, current.ResourceVersion()))
+	}
+	return nil
+}
+
 // preconditions compares uid and resourceVersion (apiserver rest.BeforeDelete, which
 // names the kind where other conflicts name the resource).
 func preconditions(t kinds.Target, current *wire.Object, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
+	}
+	if t.Resource.IsNamespace() {
+		return namespacePreconditions(t, current, p)
 	}
 	kind := kinds.GroupResource{Group: t.Resource.Group, Resource: t.Resource.Kind}
 	if p.UID != nil && *p.UID != current.UID() {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
@@ -147,7 +148,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 	}
 
 	// Encode.
-	resource, err := keepStored(w.target, u, current)
+	resource, err := storedAs(w.target, u, current)
 	if err != nil {
 		return decision{}, err
 	}
@@ -162,11 +163,11 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 	return decided, err
 }
 
-// keepStored keeps the spec of the current object as it is stored in u, where the status is written in the version of
-// a view: there and back again, the conversion may put it in another order. It returns the resource that u is one of
-// afterwards.
-func keepStored(t kinds.Target, u *unstructured.Unstructured, current *wire.Object) (*kinds.Resource, error) {
-	if t.Subresource != "status" || t.Resource.Conversion == nil {
+// storedAs makes of u, in the version of a view, the object as it is stored, and returns the resource of which it is one
+// then. There and back again, the conversion may put the spec in another order: a write of the status keeps the one that
+// is stored, and for another write that is a change, which its generation counts, as upstream.
+func storedAs(t kinds.Target, u *unstructured.Unstructured, current *wire.Object) (*kinds.Resource, error) {
+	if t.Resource.Conversion == nil {
 		return t.Resource, nil
 	}
 	stored, err := treeOf(current)
@@ -174,7 +175,14 @@ func keepStored(t kinds.Target, u *unstructured.Unstructured, current *wire.Obje
 		return nil, err
 	}
 	u.Object = t.Resource.Conversion.Store(u.Object)
-	u.Object["spec"] = stored.Object["spec"]
+	was := stored.Object["spec"]
+	switch {
+	case t.Subresource == "status":
+		u.Object["spec"] = was
+	case t.Resource.Generation != kinds.GenerationOfSpec, u.GetGeneration() != stored.GetGeneration():
+	case !jsontree.Equal(u.Object["spec"], was):
+		u.SetGeneration(stored.GetGeneration() + 1)
+	}
 	return t.Resource.Conversion.Of, nil
 }
 

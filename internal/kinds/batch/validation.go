@@ -103,8 +103,7 @@ func checkJobSpec(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	return append(errs, podrules.Template(at.Child("template"), &spec.Template)...)
 }
 
-// checkCompletions checks how the completions of a job are counted. The limits for jobs of
-// many completions are not checked.
+// checkCompletions checks how the completions of a job are counted.
 func checkCompletions(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	const mostParallel = 100_000 // maxParallelismForIndexedJob of pkg/apis/batch/validation
 	errs := check.KnownIfSet(at, "completionMode", spec.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
@@ -143,6 +142,35 @@ func checkCompletions(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("parallelism"), *spec.Parallelism,
 			fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostParallel)))
 	}
+	return append(errs, checkMany(at, spec)...)
+}
+
+// checkMany checks the limits of an indexed job of many completions, or of failed indexes.
+func checkMany(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
+	const ( // those of pkg/apis/batch/validation
+		mostFailed, many        = 100_000, 100_000
+		mostParallel, mostOfAll = 10_000, 10_000
+	)
+	var errs field.ErrorList
+	failed := at.Child("maxFailedIndexes")
+	if spec.MaxFailedIndexes != nil && *spec.MaxFailedIndexes > mostFailed {
+		errs = append(errs,
+			field.Invalid(failed, *spec.MaxFailedIndexes, fmt.Sprintf("must be less than or equal to %d", mostFailed)))
+	}
+	if spec.Completions == nil || *spec.Completions <= many || spec.BackoffLimitPerIndex == nil {
+		return errs
+	}
+	below := func(at *field.Path, n *int32, most int32) {
+		if n != nil && *n > most {
+			errs = append(errs, field.Invalid(at, *n, fmt.Sprintf(
+				"must be less than or equal to %d when completions are above %d and used with backoff limit per index", most, many)))
+		}
+	}
+	if spec.MaxFailedIndexes == nil {
+		errs = append(errs, field.Required(failed, fmt.Sprintf("must be specified when completions is above %d", many)))
+	}
+	below(at.Child("parallelism"), spec.Parallelism, mostParallel)
+	below(failed, spec.MaxFailedIndexes, mostOfAll)
 	return errs
 }
 

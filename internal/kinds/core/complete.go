@@ -61,7 +61,8 @@ func completeVolume(u, old tree.Object) error {
 func completeNamespace(u, old tree.Object) error {
 	spec := tree.Made(u, "spec")
 	list, _ := spec["finalizers"].([]any)
-	if old == nil && !slices.Contains(list, any("kubernetes")) {
+	deleting := tree.Child(u, "metadata")["deletionTimestamp"] != nil
+	if old == nil && !deleting && !slices.Contains(list, any("kubernetes")) {
 		spec["finalizers"] = append(slices.Clone(list), "kubernetes")
 	}
 	return nil

@@ -16,12 +16,7 @@ import (
 // validatePersistentVolume validates a PersistentVolume.
 func validatePersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 	spec := &o.Spec
-	var errs field.ErrorList
-	if len(spec.AccessModes) == 0 {
-		errs = append(errs, field.Required(check.Spec("accessModes"), "")) // without the text that a claim's has
-	} else {
-		errs = append(errs, check.AccessModes(check.Spec("accessModes"), spec.AccessModes)...)
-	}
+	errs := check.AccessModes(check.Spec("accessModes"), spec.AccessModes, "")
 	if len(spec.Capacity) == 0 {
 		errs = append(errs, field.Required(check.Spec("capacity"), ""))
 	}

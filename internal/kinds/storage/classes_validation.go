@@ -41,7 +41,9 @@ func checkTopologies(at *field.Path, terms []corev1.TopologySelectorTerm) field.
 	for i, term := range terms {
 		at, values := at.Index(i).Child("matchLabelExpressions"), valuesOf(term)
 		errs = append(errs, checkTopology(at, term)...)
-		same := func(other map[string]sets.Set[string]) bool { return maps.EqualFunc(values, other, sets.Set[string].Equal) }
+		same := func(other map[string]sets.Set[string]) bool {
+			return maps.EqualFunc(values, other, sets.Set[string].Equal)
+		}
 		if len(values) == 0 || slices.ContainsFunc(seen, same) {
 			errs = append(errs, field.Duplicate(at, ""))
 		}
