@@ -259,16 +259,7 @@ func normal(text []byte) (map[string]any, error) {
 		delete(metadata, "resourceVersion")
 		kind, _ := o["kind"].(string)
 		withoutDifferences(one, strings.TrimSuffix(kind, "List"))
-		// They are in the order of their times, which are not of the same second for twins.
-		managers, _ := metadata["managedFields"].([]any)
-		for _, manager := range managers {
-			withoutConverted(manager)
-		}
-		if o["kind"] == "ResourceSlice" || o["kind"] == "ResourceSliceList" {
-			metadata["managedFields"] = slices.DeleteFunc(managers, withoutDevices)
-			managers, _ = metadata["managedFields"].([]any)
-		}
-		slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+		normalManagers(strings.TrimSuffix(kind, "List"), metadata)
 	}
 	return o, nil
 }
@@ -293,40 +284,53 @@ func withoutDifferences(o map[string]any, kind string) {
 	}
 }
 
-// converted are annotations that kube-apiserver's conversions make of fields that its strategies set or drop only
-// afterwards: it says of them that the writer manages them (docs/replicas.md).
-var converted = []string{
-	"f:deprecated.daemonset.template.generation", "f:autoscaling.alpha.kubernetes.io/current-metrics",
-	"f:autoscaling.alpha.kubernetes.io/conditions",
-}
-
-// withoutConverted leaves them out of what a manager manages.
-func withoutConverted(manager any) {
-	entry, _ := manager.(map[string]any)
-	fields, _ := entry["fieldsV1"].(map[string]any)
-	metadata, _ := fields["f:metadata"].(map[string]any)
-	annotations, _ := metadata["f:annotations"].(map[string]any)
-	for _, name := range converted {
-		delete(annotations, name)
-	}
-	if _, whole := annotations["."]; len(annotations) == 0 || whole && len(annotations) == 1 {
-		delete(metadata, "f:annotations")
-	}
-	if len(metadata) == 0 {
-		delete(fields, "f:metadata")
+// normalManagers leaves out of what managers manage what docs/replicas.md says of a kind, and managers of nothing else.
+// They are in the order of their times, which are not of the same second for twins.
+func normalManagers(kind string, metadata map[string]any) {
+	managers, _ := metadata["managedFields"].([]any)
+	managers = slices.DeleteFunc(managers, func(manager any) bool {
+		entry, _ := manager.(map[string]any)
+		fields, _ := entry["fieldsV1"].(map[string]any)
+		for _, path := range unnoted[kind] {
+			without(fields, path)
+		}
+		return len(fields) == 0
+	})
+	slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	if metadata["managedFields"] != nil {
+		metadata["managedFields"] = managers
 	}
 }
 
-// withoutDevices leaves the devices of a ResourceSlice out of what a manager manages: at kube-apiserver whoever writes one
-// manages them, also unchanged (docs/replicas.md). It reports whether nothing is left.
-func withoutDevices(manager any) bool {
-	entry, _ := manager.(map[string]any)
-	fields, _ := entry["fieldsV1"].(map[string]any)
-	spec, _ := fields["f:spec"].(map[string]any)
-	if delete(spec, "f:devices"); len(spec) == 0 {
-		delete(fields, "f:spec")
+// unnoted are fields of which the two servers say in other ways who manages them: annotations that kube-apiserver's
+// conversions make of fields that its strategies set or drop only afterwards, and with them that there are annotations;
+// devices, which at kube-apiserver whoever writes a ResourceSlice manages, also unchanged; conditions of requests that
+// were written as a status.
+var unnoted = map[string][][]string{
+	"DaemonSet": {
+		{"f:metadata", "f:annotations", "f:deprecated.daemonset.template.generation"}, {"f:metadata", "f:annotations", "."},
+	},
+	"HorizontalPodAutoscaler": {
+		{"f:metadata", "f:annotations", "f:autoscaling.alpha.kubernetes.io/current-metrics"},
+		{"f:metadata", "f:annotations", "f:autoscaling.alpha.kubernetes.io/conditions"}, {"f:metadata", "f:annotations", "."},
+	},
+	"ResourceSlice":             {{"f:spec", "f:devices"}},
+	"CertificateSigningRequest": {{"f:status", "f:conditions"}},
+}
+
+// without leaves out a member of a tree, and the members above it that are empty then.
+func without(o map[string]any, path []string) {
+	if len(path) == 1 {
+		delete(o, path[0])
+		return
 	}
-	return len(fields) == 0
+	child, is := o[path[0]].(map[string]any)
+	if !is {
+		return
+	}
+	if without(child, path[1:]); len(child) == 0 {
+		delete(o, path[0])
+	}
 }
 
 // withoutRepetition leaves one of each cause of a refusal, of which kube-apiserver lists those in the metadata twice or
