@@ -93,6 +93,12 @@ func slotsOf(t *testing.T, catalog *kinds.Catalog, further ...string) []*slot {
 		byKind[kind] = append(byKind[kind], o)
 		all = append(all, s)
 	}
+	for gr := range views {
+		written := slices.ContainsFunc(all, func(s *slot) bool { return s.views[0].Home().GR() == gr })
+		if !written && gr.Resource != "customresourcedefinitions" {
+			t.Errorf("no manifest of %s has a name: the random writes leave it out", gr)
+		}
+	}
 	for _, s := range all {
 		s.others = byKind[fmt.Sprint(s.manifest["apiVersion"], s.manifest["kind"])]
 	}

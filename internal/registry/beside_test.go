@@ -54,6 +54,17 @@ func TestARefusalOfAnEventNamesTheCoreGroup(t *testing.T) {
 	}
 }
 
+func TestAConflictOfADeletionNamesTheCoreGroupForAnEvent(t *testing.T) {
+	s := serve(t)
+	s.create(s.at(newEvents, "default"), newEvent("e"))
+	other := types.UID("00000000-0000-0000-0000-000000000000")
+	_, err := s.Delete(t.Context(), s.at(newEvents, "default", "e"),
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &other}})
+	if status := wire.StatusOf(err); status.Code != 409 || status.Details.Group != "" {
+		t.Errorf("the refusal is %+v of %+v, want a conflict without a group", status, status.Details)
+	}
+}
+
 func TestAPutCreatesARuntimeClass(t *testing.T) {
 	s := serve(t)
 	o := s.update(s.at("node.k8s.io/v1/runtimeclasses", "", "r"), `{"metadata":{"name":"r"},"handler":"h"}`)

@@ -180,7 +180,7 @@ func preconditions(t kinds.Target, current *wire.Object, p *metav1.Preconditions
 	if t.Resource.IsNamespace() {
 		return namespacePreconditions(t, current, p)
 	}
-	kind := kinds.GroupResource{Group: t.Resource.Group, Resource: t.Resource.Kind}
+	kind := kinds.GroupResource{Group: t.Resource.Home().Group, Resource: t.Resource.Kind} // of the internal type
 	if p.UID != nil && *p.UID != current.UID() {
 		return wire.Conflict(kind, current.Key().Name, fmt.Sprintf(
 			"the UID in the precondition (%s) does not match the UID in record (%s). "+

@@ -162,8 +162,8 @@ func checkMany(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	}
 	below := func(at *field.Path, n *int32, most int32) {
 		if n != nil && *n > most {
-			errs = append(errs, field.Invalid(at, *n, fmt.Sprintf(
-				"must be less than or equal to %d when completions are above %d and used with backoff limit per index", most, many)))
+			errs = append(errs, field.Invalid(at, *n, fmt.Sprintf("must be less than or equal to %d when completions are above "+
+				"%d and used with backoff limit per index", most, many)))
 		}
 	}
 	if spec.MaxFailedIndexes == nil {

@@ -14,8 +14,8 @@ const (
 	maxEventNote = 1024
 )
 
-// Event checks an event of any version, in which the field of who reports it is called reporter. Events of cluster-scoped objects are kept in two namespaces,
-// those of the old form, which have no eventTime, in one.
+// Event checks an event of any version, in which the field of who reports it is called reporter. Events of cluster-scoped
+// objects are kept in two namespaces, those of the old form, which have no eventTime, in one.
 func Event(o *corev1.Event, reporter string) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("involvedObject", "namespace")

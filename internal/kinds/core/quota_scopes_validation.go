@@ -96,14 +96,23 @@ func isBare(scope corev1.ResourceQuotaScope) bool {
 	return false
 }
 
-// checkScopes checks that the scopes at a path fit what the quota limits, and each other; value is what errors show, and
-// unknown where an unknown scope is reported.
-func checkScopes(at, unknown *field.Path, scopes []corev1.ResourceQuotaScope, of *corev1.ResourceQuotaSpec, value any) field.ErrorList {
+// checkKnownScopes checks that there are such scopes.
+func checkKnownScopes(at *field.Path, scopes []corev1.ResourceQuotaScope) field.ErrorList {
 	var errs field.ErrorList
 	for _, scope := range scopes {
 		if !isScope(scope) {
-			errs = append(errs, field.Invalid(unknown, scope, "unsupported scope"))
+			errs = append(errs, field.Invalid(at, scope, "unsupported scope"))
 		}
+	}
+	return errs
+}
+
+// checkScopes checks that the scopes at a path fit what the quota limits, and each other; value is what errors show.
+func checkScopes(
+	at *field.Path, scopes []corev1.ResourceQuotaScope, of *corev1.ResourceQuotaSpec, value any,
+) field.ErrorList {
+	var errs field.ErrorList
+	for _, scope := range scopes {
 		for _, name := range slices.Sorted(maps.Keys(of.Hard)) {
 			if limitable(name) && !selects(scope, name) {
 				errs = append(errs, field.Invalid(at, value, "unsupported scope applied to resource"))
@@ -152,5 +161,6 @@ func checkScopeSelector(of *corev1.ResourceQuotaSpec) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
 		}
 	}
-	return append(errs, checkScopes(at, at.Child("scopeName"), scopes, of, of.ScopeSelector)...)
+	errs = append(errs, checkKnownScopes(at.Child("scopeName"), scopes)...)
+	return append(errs, checkScopes(at, scopes, of, of.ScopeSelector)...)
 }

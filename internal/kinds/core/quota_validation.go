@@ -19,7 +19,8 @@ import (
 func validateResourceQuota(o *corev1.ResourceQuota) field.ErrorList {
 	at := check.Spec("scopes")
 	errs := checkLimited(check.Spec("hard"), o.Spec.Hard)
-	errs = append(errs, checkScopes(at, at, o.Spec.Scopes, &o.Spec, o.Spec.Scopes)...)
+	errs = append(errs, checkKnownScopes(at, o.Spec.Scopes)...)
+	errs = append(errs, checkScopes(at, o.Spec.Scopes, &o.Spec, o.Spec.Scopes)...)
 	return append(errs, checkScopeSelector(&o.Spec)...)
 }
 
