@@ -277,6 +277,9 @@ func withoutDifferences(o map[string]any, kind string) {
 		if spec["type"] == "ExternalName" {
 			delete(spec, "internalTrafficPolicy") // upstream stores it, and hides it
 		}
+		if ip, _ := spec["clusterIP"].(string); ip != "" && ip != "None" { // kube-apiserver has allocated another one
+			spec["clusterIP"], spec["clusterIPs"] = "IP", []any{"IP"}
+		}
 	case "Role", "ClusterRole":
 		if rules, is := o["rules"]; is && rules == nil {
 			o["rules"] = []any{}

@@ -165,7 +165,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 
 // storedAs makes of u, in the version of a view, the object as it is stored, and returns the resource of which it is one
 // then. There and back again, the conversion may put the spec in another order: a write of the status keeps the one that
-// is stored, and for another write that is a change, which its generation counts, as upstream.
+// is stored, and for another write, which keeps the status, that is a change that its generation counts, as upstream.
 func storedAs(t kinds.Target, u *unstructured.Unstructured, current *wire.Object) (*kinds.Resource, error) {
 	if t.Resource.Conversion == nil {
 		return t.Resource, nil
@@ -176,6 +176,9 @@ func storedAs(t kinds.Target, u *unstructured.Unstructured, current *wire.Object
 	}
 	u.Object = t.Resource.Conversion.Store(u.Object)
 	was := stored.Object["spec"]
+	if status, has := stored.Object["status"]; has && t.Subresource != "status" {
+		u.Object["status"] = status
+	}
 	switch {
 	case t.Subresource == "status":
 		u.Object["spec"] = was
