@@ -315,7 +315,8 @@ var unnoted = map[string][][]string{
 	},
 	"HorizontalPodAutoscaler": {
 		{"f:metadata", "f:annotations", "f:autoscaling.alpha.kubernetes.io/current-metrics"},
-		{"f:metadata", "f:annotations", "f:autoscaling.alpha.kubernetes.io/conditions"}, {"f:metadata", "f:annotations", "."},
+		{"f:metadata", "f:annotations", "f:autoscaling.alpha.kubernetes.io/conditions"},
+		{"f:metadata", "f:annotations", "."},
 	},
 	"ResourceSlice":             {{"f:spec", "f:devices"}},
 	"CertificateSigningRequest": {{"f:status", "f:conditions"}},
