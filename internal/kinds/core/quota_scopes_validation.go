@@ -88,12 +88,10 @@ func isScope(scope corev1.ResourceQuotaScope) bool {
 
 // isBare reports whether a scope has no values.
 func isBare(scope corev1.ResourceQuotaScope) bool {
-	switch scope {
-	case corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeTerminating,
-		corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
-		return true
-	}
-	return false
+	return slices.Contains([]corev1.ResourceQuotaScope{
+		corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeTerminating,
+		corev1.ResourceQuotaScopeNotTerminating, corev1.ResourceQuotaScopeCrossNamespacePodAffinity,
+	}, scope)
 }
 
 // checkKnownScopes checks that there are such scopes.
