@@ -369,6 +369,9 @@ var printed = []string{"Invalid value: ", "Unsupported value: ", "Duplicate valu
 func withoutValue(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	text = strings.ReplaceAll(text, "cannot change roleRef", "field is immutable") // docs/differences.md
+	if missing := "Required value"; strings.HasPrefix(text, missing) {
+		return missing
+	}
 	for _, begin := range printed {
 		rest, is := strings.CutPrefix(text, begin)
 		if !is {
