@@ -11,12 +11,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // left are the plugins of kube-apiserver that are on by default there and not in gapless.
@@ -179,6 +182,208 @@ func writeFile(t *testing.T, dir, name string, text []byte) string {
 		t.Fatalf("write %s: %v", name, err)
 	}
 	return path
+}
+
+// pathOf is the path of an object, or of a collection; that of all namespaces if namespace is "".
+func pathOf(r *kinds.Resource, namespace, name string) string {
+	p := "/apis/" + r.APIVersion()
+	if r.Group == "" {
+		p = "/api/" + r.Version
+	}
+	if r.Namespaced && namespace != "" {
+		p += "/namespaces/" + namespace
+	}
+	if p += "/" + r.Plural; name != "" {
+		p += "/" + name
+	}
+	return p
+}
+
+// Each object has a twin, which only kube-apiserver writes. What is called mixed in the one is called plain in the
+// other. IPAddresses are named otherwise.
+var (
+	toTwin   = strings.NewReplacer("mixed", "plain", "10.77.1.", "10.77.2.")
+	fromTwin = strings.NewReplacer("plain", "mixed", "10.77.2.", "10.77.1.")
+)
+
+var (
+	anyUID     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	anyVersion = regexp.MustCompile(`\b[0-9]{3,}\b`)
+	anyTime    = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z"`)
+	// began is before every time that a server sets; those of the manifests are from months ago.
+	began = time.Now().Add(-time.Minute)
+)
+
+// normal is an answer or an object in etcd without what differs between twins: its uid, its resourceVersion, and
+// times that the server has set.
+func normal(text []byte) (map[string]any, error) {
+	o, err := tree(text)
+	if err != nil {
+		return nil, err
+	}
+	if o["kind"] == "Status" {
+		text = anyVersion.ReplaceAll(anyUID.ReplaceAll(text, []byte("UID")), []byte("0"))
+		if o, err = tree([]byte(fromTwin.Replace(string(text)))); err != nil {
+			return nil, err
+		}
+		withoutRepetition(o)
+		return o, nil
+	}
+	all := []any{o}
+	if items, is := o["items"].([]any); is {
+		all = append(all, items...)
+	}
+	for _, one := range all {
+		one, _ := one.(map[string]any)
+		metadata, _ := one["metadata"].(map[string]any)
+		if uid, is := metadata["uid"].(string); is && uid != "" {
+			text = bytes.ReplaceAll(text, []byte(uid), []byte("UID"))
+		}
+	}
+	text = anyTime.ReplaceAllFunc(text, func(quoted []byte) []byte {
+		if at, err := time.Parse(`"`+time.RFC3339+`"`, string(quoted)); err == nil && at.After(began) {
+			return []byte(`"NOW"`)
+		}
+		return quoted
+	})
+	if o, err = tree([]byte(fromTwin.Replace(string(text)))); err != nil {
+		return nil, err
+	}
+	items, isList := o["items"].([]any)
+	if metadata, _ := o["metadata"].(map[string]any); isList && metadata["continue"] == "" {
+		delete(metadata, "continue") // kube-apiserver writes it for custom resources: docs/differences.md
+	}
+	for _, one := range append(items, o) {
+		one, _ := one.(map[string]any)
+		metadata, _ := one["metadata"].(map[string]any)
+		delete(metadata, "resourceVersion")
+		kind, _ := o["kind"].(string)
+		withoutDifferences(one, strings.TrimSuffix(kind, "List"))
+		normalManagers(strings.TrimSuffix(kind, "List"), metadata)
+	}
+	return o, nil
+}
+
+// withoutDifferences leaves out what docs/differences.md says of an object of a kind.
+func withoutDifferences(o map[string]any, kind string) {
+	metadata, _ := o["metadata"].(map[string]any)
+	spec, _ := o["spec"].(map[string]any)
+	switch kind {
+	case "Namespace":
+		delete(metadata, "deletionGracePeriodSeconds")
+	case "NetworkPolicy": // upstream counts a list that was empty and is null now
+		delete(metadata, "generation")
+	case "Service":
+		if spec["type"] == "ExternalName" {
+			delete(spec, "internalTrafficPolicy") // upstream stores it, and hides it
+		}
+		if ip, _ := spec["clusterIP"].(string); ip != "" && ip != "None" { // kube-apiserver has allocated another one
+			spec["clusterIP"], spec["clusterIPs"] = "IP", []any{"IP"}
+		}
+	case "Role", "ClusterRole":
+		if rules, is := o["rules"]; is && rules == nil {
+			o["rules"] = []any{}
+		}
+	}
+}
+
+// normalManagers leaves out of what managers manage what docs/replicas.md says of a kind, and managers of nothing else.
+// They are in the order of their times, which are not of the same second for twins.
+func normalManagers(kind string, metadata map[string]any) {
+	managers, _ := metadata["managedFields"].([]any)
+	managers = slices.DeleteFunc(managers, func(manager any) bool {
+		entry, _ := manager.(map[string]any)
+		fields, _ := entry["fieldsV1"].(map[string]any)
+		for _, path := range unnoted[kind] {
+			without(fields, path)
+		}
+		return len(fields) == 0
+	})
+	slices.SortFunc(managers, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	if metadata["managedFields"] != nil {
+		metadata["managedFields"] = managers
+	}
+}
+
+// unnoted are fields of which the two servers say in other ways who manages them: annotations that kube-apiserver's
+// conversions make of fields that its strategies set or drop only afterwards, and with them that there are annotations;
+// devices, which at kube-apiserver whoever writes a ResourceSlice manages, also unchanged; conditions of requests that
+// were written as a status.
+var unnoted = map[string][][]string{
+	"DaemonSet": {
+		{"f:metadata", "f:annotations", "f:deprecated.daemonset.template.generation"}, {"f:metadata", "f:annotations", "."},
+	},
+	"HorizontalPodAutoscaler": {
+		{"f:metadata", "f:annotations", "f:autoscaling.alpha.kubernetes.io/current-metrics"},
+		{"f:metadata", "f:annotations", "f:autoscaling.alpha.kubernetes.io/conditions"},
+		{"f:metadata", "f:annotations", "."},
+	},
+	"ResourceSlice":             {{"f:spec", "f:devices"}},
+	"CertificateSigningRequest": {{"f:status", "f:conditions"}},
+}
+
+// without leaves out a member of a tree, and the members above it that are empty then.
+func without(o map[string]any, path []string) {
+	if len(path) == 1 {
+		delete(o, path[0])
+		return
+	}
+	child, is := o[path[0]].(map[string]any)
+	if !is {
+		return
+	}
+	if without(child, path[1:]); len(child) == 0 {
+		delete(o, path[0])
+	}
+}
+
+// withoutRepetition leaves one of each cause of a refusal, of which kube-apiserver lists those in the metadata twice or
+// three times, without the value that it prints. The message says the same as they do.
+func withoutRepetition(status map[string]any) {
+	details, _ := status["details"].(map[string]any)
+	causes, _ := details["causes"].([]any)
+	if len(causes) == 0 {
+		if text, is := status["message"].(string); is { // upstream has them in the order of a map
+			lines := strings.Split(text, "\n")
+			slices.Sort(lines)
+			status["message"] = strings.Join(lines, "\n")
+		}
+		return
+	}
+	delete(status, "message")
+	for _, one := range causes {
+		one, _ := one.(map[string]any)
+		if text, is := one["message"].(string); is {
+			one["message"] = withoutValue(text)
+		}
+	}
+	slices.SortFunc(causes, func(a, b any) int { return strings.Compare(jsonOf(a), jsonOf(b)) })
+	details["causes"] = slices.CompactFunc(causes, func(a, b any) bool { return jsonOf(a) == jsonOf(b) })
+}
+
+// printed are the beginnings of causes after which upstream prints a value.
+var printed = []string{"Invalid value: ", "Unsupported value: ", "Duplicate value: "}
+
+// withoutValue leaves out the value in the message of a cause, and how two of them differ: upstream prints its internal
+// type, or null (docs/differences.md).
+func withoutValue(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	text = strings.ReplaceAll(text, "cannot change roleRef", "field is immutable") // docs/differences.md
+	if missing := "Required value"; strings.HasPrefix(text, missing) {
+		return missing
+	}
+	for _, begin := range printed {
+		rest, is := strings.CutPrefix(text, begin)
+		if !is {
+			continue
+		}
+		d := json.NewDecoder(strings.NewReader(rest))
+		var value any
+		if d.Decode(&value) == nil {
+			return begin + "VALUE" + rest[d.InputOffset():]
+		}
+	}
+	return text
 }
 
 // jsonOf encodes what was decoded.

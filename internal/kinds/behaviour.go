@@ -36,6 +36,9 @@ type Writes struct {
 	// KeptParts are the members that an update of the object itself leaves as they
 	// are ("spec"); with HasStatus so is the status.
 	KeptParts []string
+	// KeptPartsManaged says that who sends them manages them nevertheless, and that plugins see them as they were
+	// sent: upstream keeps them only afterwards (namespaces).
+	KeptPartsManaged bool
 	// Finalizers says which names finalizers may have.
 	Finalizers Finalizers
 	// WarnsOfInvalid says that warnings reach the client also beside the errors of an object that

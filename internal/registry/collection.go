@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,9 +21,9 @@ import (
 const deleters = 16
 
 // DeleteCollection deletes what o selects, in the state that it asks for, and
-// returns what was deleted (or marked). It leaves out objects that were deleted
-// meanwhile, even if others of the same name exist now. Errors:
-// those of List and Delete; what was deleted before stays deleted.
+// returns what was deleted (or marked), as it was before, as upstream. It leaves out
+// objects that were deleted meanwhile, even if others of the same name exist now.
+// Errors: those of List and Delete; what was deleted before stays deleted.
 func (r *Registry) DeleteCollection(
 	ctx context.Context, t kinds.Target, d metav1.DeleteOptions, o wire.ListOptions,
 ) (*wire.List, error) {
@@ -51,17 +50,9 @@ func (r *Registry) DeleteCollection(
 	if err != nil {
 		return nil, err
 	}
-	deleted = slices.DeleteFunc(deleted, func(out outcome) bool { return out.object == nil })
-	objects := make([]*wire.Object, len(deleted))
-	for i, out := range deleted {
-		objects[i] = out.object
-	}
-	if objects, err = r.converter.Show(ctx, t.Resource, objects...); err != nil {
-		return nil, err
-	}
 	list.Items = func(yield func(*wire.Object, error) bool) {
-		for _, o := range objects {
-			if !yield(o, nil) {
+		for i, o := range items {
+			if deleted[i].object != nil && !yield(o, nil) {
 				return
 			}
 		}

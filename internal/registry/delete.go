@@ -31,11 +31,11 @@ func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOp
 	if err := lifecycle.CheckDelete(t); err != nil {
 		return wire.Written{}, err
 	}
+	warnings := strategy.DeleteWarnings(t.Resource, o) // also of a deletion that is refused, as upstream
 	out, err := r.delete(ctx, r.asked(w, admission.Delete, &o), o)
 	if err != nil {
-		return wire.Written{}, err
+		return wire.Written{Warnings: warnings}, err
 	}
-	warnings := strategy.DeleteWarnings(t.Resource, o)
 	if out.removed && !t.Resource.ReturnDeleted {
 		return wire.Written{Status: removed(t, out.object), Warnings: warnings}, nil
 	}
@@ -156,13 +156,31 @@ func (r *Registry) mayDelete(ctx context.Context, w write, current *wire.Object,
 	return w.review.Validate(ctx, nil, old)
 }
 
+// namespacePreconditions is preconditions with the texts of upstream's storage of namespaces, which deletes by itself.
+func namespacePreconditions(t kinds.Target, current *wire.Object, p *metav1.Preconditions) error {
+	gr, name := t.Resource.GR(), current.Key().Name
+	if p.UID != nil && *p.UID != current.UID() {
+		return wire.Conflict(gr, name, fmt.Sprintf(
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, current.UID()))
+	}
+	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion().String() {
+		return wire.Conflict(gr, name, fmt.Sprintf(
+			"Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v",
+			*p.ResourceVersion, current.ResourceVersion()))
+	}
+	return nil
+}
+
 // preconditions compares uid and resourceVersion (apiserver rest.BeforeDelete, which
 // names the kind where other conflicts name the resource).
 func preconditions(t kinds.Target, current *wire.Object, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
-	kind := kinds.GroupResource{Group: t.Resource.Group, Resource: t.Resource.Kind}
+	if t.Resource.IsNamespace() {
+		return namespacePreconditions(t, current, p)
+	}
+	kind := kinds.GroupResource{Group: t.Resource.Home().Group, Resource: t.Resource.Kind} // of the internal type
 	if p.UID != nil && *p.UID != current.UID() {
 		return wire.Conflict(kind, current.Key().Name, fmt.Sprintf(
 			"the UID in the precondition (%s) does not match the UID in record (%s). "+

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
@@ -147,7 +148,11 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 	}
 
 	// Encode.
-	decided, err := r.encodeSettled(ctx, w.target.Resource, u, nil)
+	resource, err := storedAs(w.target, u, current)
+	if err != nil {
+		return decision{}, err
+	}
+	decided, err := r.encodeSettled(ctx, resource, u, nil)
 	switch {
 	case err != nil:
 	case current.Deleting() && strategy.Finished(w.target.Resource, u):
@@ -156,6 +161,32 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 		decided.value = nil
 	}
 	return decided, err
+}
+
+// storedAs makes of u, in the version of a view, the object as it is stored, and returns the resource of which it is one
+// then. There and back again, the conversion may put the spec in another order: a write of the status keeps the one that
+// is stored, and for another write, which keeps the status, that is a change that its generation counts, as upstream.
+func storedAs(t kinds.Target, u *unstructured.Unstructured, current *wire.Object) (*kinds.Resource, error) {
+	if t.Resource.Conversion == nil {
+		return t.Resource, nil
+	}
+	stored, err := treeOf(current)
+	if err != nil {
+		return nil, err
+	}
+	u.Object = t.Resource.Conversion.Store(u.Object)
+	was := stored.Object["spec"]
+	if status, has := stored.Object["status"]; has && t.Subresource != "status" {
+		u.Object["status"] = status
+	}
+	switch {
+	case t.Subresource == "status":
+		u.Object["spec"] = was
+	case t.Resource.Generation != kinds.GenerationOfSpec, u.GetGeneration() != stored.GetGeneration():
+	case !jsontree.Equal(u.Object["spec"], was):
+		u.SetGeneration(stored.GetGeneration() + 1)
+	}
+	return t.Resource.Conversion.Of, nil
 }
 
 // edited returns what e makes of the current object, and the object itself, both in the version of

@@ -283,7 +283,7 @@ func TestConvertedObjectMustBeValidInItsStoredForm(t *testing.T) {
 	_, err := s.Update(t.Context(), s.at(newEvents, "default", "e"),
 		[]byte(newEvent("e")[:len(newEvent("e"))-1]+`,"action":"other"}`), metav1.UpdateOptions{})
 	if got := status(
-		err); got != `422 Invalid Event.events.k8s.io "e" is invalid: action: Invalid value: "other": field is immutable` {
+		err); got != `422 Invalid Event "e" is invalid: action: Invalid value: "other": field is immutable` {
 		t.Errorf("a changed event: %s", got)
 	}
 }

@@ -38,7 +38,7 @@ func validateDeploymentUpdate(o, old *appsv1.Deployment) field.ErrorList {
 
 // validateReplicaSet validates a ReplicaSet.
 func validateReplicaSet(o *appsv1.ReplicaSet) field.ErrorList {
-	errs := podrules.Selects("replicaset", check.Spec(), o.Spec.Selector, o.Spec.Template.Labels)
+	errs := podrules.Selects("deployment", check.Spec(), o.Spec.Selector, o.Spec.Template.Labels)
 	errs = append(errs, check.NotNegative(check.Spec(), "replicas", o.Spec.Replicas)...)
 	errs = append(errs, check.NotNegative(check.Spec(), "minReadySeconds", &o.Spec.MinReadySeconds)...)
 	errs = append(errs, podrules.RunningTemplate(check.Spec("template"), &o.Spec.Template, "ReplicaSet")...)

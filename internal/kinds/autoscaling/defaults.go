@@ -30,6 +30,15 @@ func defaultAutoscaler(o tree.Object) {
 	tree.SetPointer(down, "policies", []any{tree.Object{"type": "Percent", "value": int64(100), "periodSeconds": int64(15)}})
 }
 
-// defaultAutoscalerV1 fills in the defaults of an autoscaler of autoscaling/v1; its metrics
-// are defaulted when it becomes one of autoscaling/v2.
-func defaultAutoscalerV1(o tree.Object) { tree.Set(tree.Made(o, "spec"), "minReplicas", int64(1)) }
+// defaultAutoscalerV1 fills in the defaults of an autoscaler of autoscaling/v1. One without metrics gets a target for
+// the CPU, which upstream fills in where it converts it; who writes it manages that too.
+func defaultAutoscalerV1(o tree.Object) {
+	spec := tree.Made(o, "spec")
+	if spec == nil {
+		return // it is no object: decoding refuses it
+	}
+	tree.Set(spec, "minReplicas", int64(1))
+	if metrics, _ := read(o)[metricsNote].([]any); len(metrics) == 0 {
+		tree.SetPointer(spec, "targetCPUUtilizationPercentage", int64(usualUtilization))
+	}
+}

@@ -103,8 +103,7 @@ func checkJobSpec(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	return append(errs, podrules.Template(at.Child("template"), &spec.Template)...)
 }
 
-// checkCompletions checks how the completions of a job are counted. The limits for jobs of
-// many completions are not checked.
+// checkCompletions checks how the completions of a job are counted.
 func checkCompletions(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 	const mostParallel = 100_000 // maxParallelismForIndexedJob of pkg/apis/batch/validation
 	errs := check.KnownIfSet(at, "completionMode", spec.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
@@ -143,6 +142,35 @@ func checkCompletions(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("parallelism"), *spec.Parallelism,
 			fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostParallel)))
 	}
+	return append(errs, checkMany(at, spec)...)
+}
+
+// checkMany checks the limits of an indexed job of many completions, or of failed indexes.
+func checkMany(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
+	const ( // those of pkg/apis/batch/validation
+		mostFailed, many        = 100_000, 100_000
+		mostParallel, mostOfAll = 10_000, 10_000
+	)
+	var errs field.ErrorList
+	failed := at.Child("maxFailedIndexes")
+	if spec.MaxFailedIndexes != nil && *spec.MaxFailedIndexes > mostFailed {
+		errs = append(errs,
+			field.Invalid(failed, *spec.MaxFailedIndexes, fmt.Sprintf("must be less than or equal to %d", mostFailed)))
+	}
+	if spec.Completions == nil || *spec.Completions <= many || spec.BackoffLimitPerIndex == nil {
+		return errs
+	}
+	below := func(at *field.Path, n *int32, most int32) {
+		if n != nil && *n > most {
+			errs = append(errs, field.Invalid(at, *n, fmt.Sprintf("must be less than or equal to %d when completions are above "+
+				"%d and used with backoff limit per index", most, many)))
+		}
+	}
+	if spec.MaxFailedIndexes == nil {
+		errs = append(errs, field.Required(failed, fmt.Sprintf("must be specified when completions is above %d", many)))
+	}
+	below(at.Child("parallelism"), spec.Parallelism, mostParallel)
+	below(failed, spec.MaxFailedIndexes, mostOfAll)
 	return errs
 }
 
@@ -181,7 +209,7 @@ func checkFailurePolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 		if rule.Action == batchv1.PodFailurePolicyActionFailIndex && spec.BackoffLimitPerIndex == nil {
 			errs = append(errs, field.Invalid(p.Child("action"), rule.Action, "requires the backoffLimitPerIndex to be set"))
 		}
-		errs = append(errs, check.OneOf(p, "action", rule.Action, batchv1.PodFailurePolicyActionCount,
+		errs = append(errs, listed(p, "action", rule.Action, batchv1.PodFailurePolicyActionCount,
 			batchv1.PodFailurePolicyActionFailIndex, batchv1.PodFailurePolicyActionFailJob,
 			batchv1.PodFailurePolicyActionIgnore)...)
 		switch {
@@ -199,15 +227,23 @@ func checkFailurePolicy(at *field.Path, spec *batchv1.JobSpec) field.ErrorList {
 			condition := p.Child("onPodConditions").Index(j)
 			errs = append(errs, check.Invalid(condition.Child("type"), c.Type, validation.IsQualifiedName(string(c.Type)))...)
 			errs = append(errs,
-				check.OneOf(condition, "status", c.Status, corev1.ConditionFalse, corev1.ConditionTrue,
+				listed(condition, "status", c.Status, corev1.ConditionFalse, corev1.ConditionTrue,
 					corev1.ConditionUnknown)...)
 		}
 	}
 	return errs
 }
 
+// listed is check.OneOf with upstream's text for a missing value of a failure policy.
+func listed[T ~string](at *field.Path, name string, value T, supported ...T) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(at.Child(name), fmt.Sprintf("valid values: %q", supported))}
+	}
+	return check.Known(at, name, value, supported...)
+}
+
 func checkExitCodes(at *field.Path, codes *batchv1.PodFailurePolicyOnExitCodesRequirement, pod *corev1.PodSpec) field.ErrorList {
-	errs := check.OneOf(at, "operator", codes.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn,
+	errs := listed(at, "operator", codes.Operator, batchv1.PodFailurePolicyOnExitCodesOpIn,
 		batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	if name := codes.ContainerName; name != nil {
 		named := func(c corev1.Container) bool { return c.Name == *name }

@@ -7,7 +7,7 @@
 // common mistakes, and objects that a controller cannot handle. Not checked are, among others: kernel
 // parameters and what is for Windows only in security contexts, the volume sources of single storage vendors, resource claims
 // of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
-// success policies of jobs; which resources limit ranges and quotas may name; most of the status
+// success policies of jobs; which resources limit ranges may name; most of the status
 // subresources. Nothing is allocated (cluster IPs, node ports), and there are no admission plugins.
 package builtin
 

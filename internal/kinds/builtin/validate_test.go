@@ -255,7 +255,7 @@ func TestInvalidCreationsAreRefused(t *testing.T) {
 		},
 		{
 			"rolebindings", `{"roleRef":{"kind":"Pod"}}`,
-			`roleRef.kind: Unsupported value: "Pod": supported values: "ClusterRole", "Role"`,
+			`roleRef.kind: Unsupported value: "Pod": supported values: "Role", "ClusterRole"`,
 		},
 		{"endpointslices", `{"addressType":"IPv5"}`, `addressType: Unsupported value: "IPv5"`},
 		{"certificatesigningrequests", `{"spec":{"request":"eA=="}}`, `PEM block type must be CERTIFICATE REQUEST`},
@@ -271,6 +271,31 @@ func TestInvalidCreationsAreRefused(t *testing.T) {
 		{
 			"csidrivers", `{"spec":{"tokenRequests":[{"audience":"a"},{"audience":"a"}]}}`,
 			`spec.tokenRequests[1].audience: Duplicate value: "a"`,
+		},
+		{
+			"resourcequotas", `{"spec":{"hard":{"pod":"1"}}}`,
+			`spec.hard[pod]: Invalid value: "pod": must be a standard resource for quota`,
+		},
+		{"resourcequotas", `{"spec":{"hard":{"pods":"500m"}}}`, `spec.hard[pods]: Invalid value: "500m": must be an integer`},
+		{"resourcequotas", `{"spec":{"scopes":["Best"]}}`, `unsupported scope`},
+		{"resourcequotas", `{"spec":{"hard":{"secrets":"1"},"scopes":["BestEffort"]}}`, `unsupported scope applied to resource`},
+		{"resourcequotas", `{"spec":{"hard":{"pods":"1"},"scopes":["BestEffort","NotBestEffort"]}}`, `conflicting scopes`},
+		{
+			"resourcequotas", `{"spec":{"scopeSelector":{"matchExpressions":[{"scopeName":"BestEffort","operator":"In"}]}}}`,
+			`spec.scopeSelector.matchExpressions.operator: Invalid value: "In": must be 'Exists'`,
+		},
+		{
+			"storageclasses", `{"allowedTopologies":[{"matchLabelExpressions":[{"key":"a","values":["b","c"]}]},
+				{"matchLabelExpressions":[{"key":"a","values":["c","b"]}]}]}`,
+			`allowedTopologies[1].matchLabelExpressions: Duplicate value: ""`,
+		},
+		{
+			"persistentvolumes", `{"spec":{"local":{"path":"/a"},"nfs":{"server":"s","path":"/b"}}}`,
+			`spec.local: Forbidden: may not specify more than 1 volume type`,
+		},
+		{
+			"jobs", `{"spec":{"completionMode":"Indexed","completions":100001,"backoffLimitPerIndex":1}}`,
+			`spec.maxFailedIndexes: Required value: must be specified when completions is above 100000`,
 		},
 		{"csidrivers", `{"spec":{"fsGroupPolicy":"Never"}}`, `spec.fsGroupPolicy: Unsupported value: "Never"`},
 		{"csinodes", `{"spec":{"drivers":[{"name":"a"}]}}`, `spec.drivers[0].nodeID: Required value`},

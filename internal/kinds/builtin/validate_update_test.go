@@ -61,6 +61,14 @@ func TestUpdatesOfImmutableFieldsAreRefused(t *testing.T) {
 			"servicecidrs", `{}`, `{"spec":{"cidrs":["10.99.0.0/16"]}}`,
 			`spec.cidrs[0]: Invalid value: "10.99.0.0/16": field is immutable`,
 		},
+		{
+			"resourcequotas", `{}`, `{"spec":{"scopes":["Terminating"]}}`,
+			`spec.scopes: Invalid value: ["Terminating"]: field is immutable`,
+		},
+		{
+			"persistentvolumeclaims", `{}`, `{"spec":{"volumeMode":"Block"}}`,
+			`volumeMode: Invalid value: "Block": field is immutable`,
+		},
 		{"ipaddresses", `{}`, `{"spec":{"parentRef":{"name":"other"}}}`, `field is immutable`},
 		{
 			"clustertrustbundles", `{}`, `{"spec":{"signerName":"example.org/other"}}`,

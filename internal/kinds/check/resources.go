@@ -22,10 +22,10 @@ func Amounts(at *field.Path, amounts corev1.ResourceList) field.ErrorList {
 	return errs
 }
 
-// AccessModes checks the access modes of a volume or a claim.
-func AccessModes(at *field.Path, modes []corev1.PersistentVolumeAccessMode) field.ErrorList {
+// AccessModes checks the access modes of a volume or a claim; missing is what upstream says where there are none.
+func AccessModes(at *field.Path, modes []corev1.PersistentVolumeAccessMode, missing string) field.ErrorList {
 	if len(modes) == 0 {
-		return field.ErrorList{field.Required(at, "at least 1 access mode is required")}
+		return field.ErrorList{field.Required(at, missing)}
 	}
 	var errs field.ErrorList
 	alone, shared := false, false

@@ -18,10 +18,6 @@ func defaultNamespace(o tree.Object) {
 		tree.Made(metadata, "labels")["kubernetes.io/metadata.name"] = name
 	}
 	tree.Set(tree.Made(o, "status"), "phase", "Active")
-	// A namespace under deletion does not get its finalizer back.
-	if metadata["deletionTimestamp"] == nil {
-		tree.Set(tree.Made(o, "spec"), "finalizers", []any{"kubernetes"})
-	}
 }
 
 // defaultNode fills in the defaults of a node. podCIDR is the old form of podCIDRs, for one of

@@ -50,6 +50,9 @@ func validateEndpointsUpdate(o, old *corev1.Endpoints) field.ErrorList { //nolin
 
 func checkEndpointAddress(at *field.Path, ip, host string, node *string) field.ErrorList {
 	errs := check.IP(at.Child("ip"), ip, nil)
+	if check.ParseIP(ip) == nil { // upstream says it twice
+		errs = append(errs, field.Invalid(at.Child("ip"), ip, "must be a valid IP address"))
+	}
 	errs = append(errs, check.EndpointIP(at.Child("ip"), ip)...)
 	if host != "" {
 		errs = append(errs, check.Invalid(at.Child("hostname"), host, validation.IsDNS1123Label(host))...)

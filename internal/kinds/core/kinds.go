@@ -79,7 +79,7 @@ func clusterKinds() []*kinds.Resource {
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "Namespace", Short: []string{"ns"}, Cluster: true, Status: true,
 			NoDeleteCollection: true, Name: kinds.LabelName, Defaults: defaultNamespace,
-			Fields: []wire.FieldPath{gokind.At("status.phase")}, Keeps: []string{"spec"}, // its finalizers
+			Fields: []wire.FieldPath{gokind.At("status.phase")}, Keeps: []string{"spec"}, KeepsManaged: true, // its finalizers
 			Subresources: []kinds.Subresource{{
 				Name: "finalize", Verbs: []string{"update"}, Apply: finalize,
 				Kind: kinds.GroupVersionKind{Version: "v1", Kind: "Namespace"},
@@ -104,7 +104,10 @@ func clusterKinds() []*kinds.Resource {
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "ResourceQuota", Short: []string{"quota"}, Status: true, ReturnDeleted: true,
 			Table: quotaTable(),
-		}, gokind.Rules[*corev1.ResourceQuota]{Object: validateResourceQuota, Warn: warnResourceQuota}),
+		}, gokind.Rules[*corev1.ResourceQuota]{
+			Object: validateResourceQuota, Update: validateResourceQuotaUpdate, Status: validateResourceQuotaStatus,
+			Warn: warnResourceQuota,
+		}),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -16,7 +17,25 @@ import (
 
 // validateResourceQuota validates a ResourceQuota.
 func validateResourceQuota(o *corev1.ResourceQuota) field.ErrorList {
-	return check.Amounts(check.Spec("hard"), o.Spec.Hard)
+	at := check.Spec("scopes")
+	errs := checkLimited(check.Spec("hard"), o.Spec.Hard)
+	errs = append(errs, checkKnownScopes(at, o.Spec.Scopes)...)
+	errs = append(errs, checkScopes(at, o.Spec.Scopes, &o.Spec, o.Spec.Scopes)...)
+	return append(errs, checkScopeSelector(&o.Spec)...)
+}
+
+// validateResourceQuotaUpdate validates the change of a ResourceQuota: its scopes stay.
+func validateResourceQuotaUpdate(o, old *corev1.ResourceQuota) field.ErrorList {
+	if sets.New(o.Spec.Scopes...).Equal(sets.New(old.Spec.Scopes...)) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(check.Spec("scopes"), o.Spec.Scopes, check.Immutable)}
+}
+
+// validateResourceQuotaStatus validates the status of a ResourceQuota.
+func validateResourceQuotaStatus(o, _ *corev1.ResourceQuota) field.ErrorList {
+	at := field.NewPath("status")
+	return append(checkLimited(at.Child("hard"), o.Status.Hard), checkLimited(at.Child("used"), o.Status.Used)...)
 }
 
 // validateLimitRange validates a LimitRange. Which resources there are is not checked, nor the

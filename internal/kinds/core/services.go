@@ -14,6 +14,9 @@ import (
 // does not have is removed.
 func completeService(u, old tree.Object) error {
 	spec := tree.Made(u, "spec")
+	if spec["type"] == "ExternalName" {
+		delete(spec, "internalTrafficPolicy") // upstream stores it, and hides it
+	}
 	if old == nil {
 		if ip := tree.Text(spec, "clusterIP"); ip != "" && len(list(spec, "clusterIPs")) == 0 {
 			spec["clusterIPs"] = []any{ip}

@@ -1,7 +1,7 @@
 package core
 
 import (
-	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -16,7 +16,7 @@ import (
 // validatePersistentVolume validates a PersistentVolume.
 func validatePersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 	spec := &o.Spec
-	errs := check.AccessModes(check.Spec("accessModes"), spec.AccessModes)
+	errs := check.AccessModes(check.Spec("accessModes"), spec.AccessModes, "")
 	if len(spec.Capacity) == 0 {
 		errs = append(errs, field.Required(check.Spec("capacity"), ""))
 	}
@@ -32,11 +32,11 @@ func validatePersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 	}
 	errs = append(errs, check.OneOfIfSet(check.Spec(), "persistentVolumeReclaimPolicy", spec.PersistentVolumeReclaimPolicy,
 		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)...)
-	switch n := check.Sources(spec.PersistentVolumeSource); {
-	case n == 0:
+	switch names := check.SourceNames(spec.PersistentVolumeSource); {
+	case len(names) == 0:
 		errs = append(errs, field.Required(check.Spec(), "must specify a volume type"))
-	case n > 1:
-		errs = append(errs, field.Forbidden(check.Spec(), "may not specify more than 1 volume type"))
+	case len(names) > 1:
+		errs = append(errs, severalSources(names)...)
 	default:
 		errs = append(errs, volumerules.OfVolume(check.Spec(), &spec.PersistentVolumeSource, o.Name)...)
 	}
@@ -59,6 +59,28 @@ func validatePersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 	return errs
 }
 
+// severalSources refuses all sources of a volume but the first one, in upstream's order and with its name of one. It says
+// nothing about flexVolume.
+func severalSources(names []string) field.ErrorList {
+	order := []string{
+		"hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephfs",
+		"iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume",
+		"azureDisk", "scaleIO", "local", "storageos", "csi",
+	}
+	slices.SortFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
+	var errs field.ErrorList
+	for _, name := range names[1:] {
+		switch name {
+		case "flexVolume":
+			continue
+		case "cephfs":
+			name = "cephFS"
+		}
+		errs = append(errs, field.Forbidden(check.Spec(name), "may not specify more than 1 volume type"))
+	}
+	return errs
+}
+
 // validatePersistentVolumeUpdate validates the change of a PersistentVolume: of its source, only
 // the secret for growing it may be added.
 func validatePersistentVolumeUpdate(o, old *corev1.PersistentVolume) field.ErrorList {
@@ -74,8 +96,9 @@ func validatePersistentVolumeUpdate(o, old *corev1.PersistentVolume) field.Error
 			field.Forbidden(check.Spec("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation"))
 	}
 	// Upstream's paths are not below the spec.
-	if old.Spec.NodeAffinity != nil {
-		errs = append(errs, check.Unchanged(nil, "nodeAffinity", o.Spec.NodeAffinity, old.Spec.NodeAffinity)...)
+	if old.Spec.NodeAffinity != nil && !equality.Semantic.DeepEqual(o.Spec.NodeAffinity, old.Spec.NodeAffinity) {
+		errs = append(errs, field.Invalid(field.NewPath("nodeAffinity"), o.Spec.NodeAffinity,
+			check.Immutable+", except for updating from beta label to GA"))
 	}
 	return append(errs, check.Unchanged(nil, "volumeMode", o.Spec.VolumeMode, old.Spec.VolumeMode)...)
 }
@@ -88,6 +111,8 @@ func validatePersistentVolumeClaim(o *corev1.PersistentVolumeClaim) field.ErrorL
 // validatePersistentVolumeClaimUpdate validates the change of a claim: it may be bound, and grow
 // once it is.
 func validatePersistentVolumeClaimUpdate(o, old *corev1.PersistentVolumeClaim) field.ErrorList {
+	// Upstream's path is not below the spec.
+	errs := check.Unchanged(nil, "volumeMode", o.Spec.VolumeMode, old.Spec.VolumeMode)
 	spec, before := o.Spec.DeepCopy(), &old.Spec
 	if before.VolumeName == "" {
 		spec.VolumeName = ""
@@ -99,24 +124,15 @@ func validatePersistentVolumeClaimUpdate(o, old *corev1.PersistentVolumeClaim) f
 	if bound {
 		now, was := spec.Resources.Requests[corev1.ResourceStorage], before.Resources.Requests[corev1.ResourceStorage]
 		if now.Cmp(was) < 0 && now.Cmp(old.Status.Capacity[corev1.ResourceStorage]) <= 0 {
-			return field.ErrorList{
-				field.Forbidden(check.Spec("resources", "requests", "storage"), "field can not be less than status.capacity"),
-			}
+			return append(errs,
+				field.Forbidden(check.Spec("resources", "requests", "storage"), "field can not be less than status.capacity"))
 		}
 		spec.Resources.Requests = before.Resources.Requests
 		spec.VolumeAttributesClassName = before.VolumeAttributesClassName
 	}
 	if equality.Semantic.DeepEqual(spec, before) {
-		return nil
+		return errs
 	}
-	return field.ErrorList{field.Forbidden(check.Spec(), fmt.Sprintf(
-		"spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "+
-			"claims (this claim is %s)", claimPhase(old.Status.Phase)))}
-}
-
-func claimPhase(p corev1.PersistentVolumeClaimPhase) string {
-	if p == "" {
-		return string(corev1.ClaimPending)
-	}
-	return string(p)
+	return append(errs, field.Forbidden(check.Spec(), "spec is immutable after creation except resources.requests and "+
+		"volumeAttributesClassName for bound claims"))
 }

@@ -54,7 +54,7 @@ func checkEndpoint(at *field.Path, e *discoveryv1.Endpoint, kind discoveryv1.Add
 	var errs field.ErrorList
 	switch n := len(e.Addresses); {
 	case n == 0:
-		errs = append(errs, field.Required(addresses, "must contain at least 1 address"))
+		errs = append(errs, field.Required(addresses, ""))
 	case n > maxAddresses:
 		errs = append(errs, field.TooMany(addresses, n, maxAddresses))
 	}

@@ -19,7 +19,9 @@ func Kinds(stored *kinds.Resource) []*kinds.Resource {
 		Group: "events.k8s.io", Version: "v1", Kind: "Event", Short: []string{"ev"}, CreateOnUpdate: true,
 		Fields:        fields(),
 		AnyFinalizers: true, NoDependents: true,
-	}, gokind.Rules[*eventsv1.Event]{Create: validateEvent, Update: validateEventUpdate}), gokind.View{
+	}, gokind.Rules[*eventsv1.Event]{
+		Object: validateEvent, Create: validateNewEvent, Update: validateEventUpdate,
+	}), gokind.View{
 		Show: show, Store: store, Fields: storedFields(),
 	})}
 }

@@ -3,14 +3,22 @@ package events
 import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/kinds/check"
 )
 
-// validateEvent validates an event of events.k8s.io/v1, which accepts only the new form. The
-// stored form must pass the rules of the core group too.
+// validateEvent validates every event of events.k8s.io/v1, by the rules of the core group.
 func validateEvent(o *eventsv1.Event) field.ErrorList {
+	return check.Event(&corev1.Event{
+		ObjectMeta: o.ObjectMeta, EventTime: o.EventTime, InvolvedObject: o.Regarding, Message: o.Note,
+		Reason: o.Reason, Action: o.Action, ReportingController: o.ReportingController, ReportingInstance: o.ReportingInstance,
+	}, "reportingController")
+}
+
+// validateNewEvent validates a new event of events.k8s.io/v1, which accepts only the new form.
+func validateNewEvent(o *eventsv1.Event) field.ErrorList {
 	var errs field.ErrorList
 	if o.EventTime.IsZero() {
 		errs = append(errs, field.Required(field.NewPath("eventTime"), ""))
@@ -47,7 +55,10 @@ func checkSeries(o *eventsv1.Event) field.ErrorList {
 
 // validateEventUpdate validates the change of an event: only the series may change.
 func validateEventUpdate(o, old *eventsv1.Event) field.ErrorList {
-	errs := checkSeries(o)
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(o.Series, old.Series) {
+		errs = checkSeries(o)
+	}
 	for _, f := range []struct {
 		name     string
 		now, was any

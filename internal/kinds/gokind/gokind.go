@@ -60,6 +60,7 @@ type Row struct {
 	Complete       func(u, old tree.Object) error // see kinds.Writes, as of the next
 	Generation     kinds.Generation
 	Keeps          []string
+	KeepsManaged   bool
 	StatusKeeps    []string
 	StatusOnCreate bool
 	AnyFinalizers  bool // also without a domain
@@ -151,7 +152,7 @@ func (r Row) writes() kinds.Writes {
 			string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
 		},
 		UnconditionalUpdate: !r.NeedsVersion, CreateOnUpdate: r.CreateOnUpdate, NameByUID: r.NameByUID, ValidName: r.Name,
-		Signed: r.Signed, Complete: r.Complete, Generation: r.Generation, KeptParts: r.Keeps,
+		Signed: r.Signed, Complete: r.Complete, Generation: r.Generation, KeptParts: r.Keeps, KeptPartsManaged: r.KeepsManaged,
 		Finalizers: kinds.DomainFinalizers, StatusOnCreate: r.StatusOnCreate, StatusByDefault: true, StatusKeeps: r.StatusKeeps,
 	}
 	if r.AnyFinalizers {

@@ -89,14 +89,19 @@ func daemonSet(content tree.Object) {
 const templateGeneration = "deprecated.daemonset.template.generation"
 
 // finishing returns what a kind's objects get, or keep, when they are read from etcd, besides the defaults.
-// Two kinds have defaults here that upstream fills in when an object is written, by the strategy: these must not
+// Definitions have defaults here that upstream fills in when an object is written, by the strategy: these must not
 // appear in an object that was stored without them.
 func finishing(r *kinds.Resource) func(content tree.Object, fill func()) {
 	switch {
 	case r.IsDefinition():
 		return func(content tree.Object, fill func()) { keeping(content, "status", "storedVersions", fill) }
-	case r.Group == "" && r.Kind == "Namespace":
-		return func(content tree.Object, fill func()) { keeping(content, "spec", "finalizers", fill) }
+	case r.Group == "" && r.Kind == "Service":
+		return func(content tree.Object, fill func()) {
+			fill()
+			if spec := tree.Child(content, "spec"); spec["type"] == "ExternalName" {
+				delete(spec, "internalTrafficPolicy") // upstream hides it
+			}
+		}
 	case r.Group == "apps" && r.Kind == "DaemonSet":
 		return func(content tree.Object, fill func()) {
 			fill()

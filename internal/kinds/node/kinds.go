@@ -13,8 +13,7 @@ func Kinds() []*kinds.Resource {
 	return []*kinds.Resource{
 		gokind.Of(gokind.Row{
 			Group: "node.k8s.io", Version: "v1", Kind: "RuntimeClass", Plural: "runtimeclasses", Cluster: true,
-			NeedsVersion:  true,
-			AnyFinalizers: true, Table: runtimeClassTable(),
+			CreateOnUpdate: true, NeedsVersion: true, AnyFinalizers: true, Table: runtimeClassTable(),
 		}, gokind.Rules[*nodev1.RuntimeClass]{
 			Object: validateRuntimeClass, Update: validateRuntimeClassUpdate, Warn: warnRuntimeClass,
 		}),

@@ -11,7 +11,7 @@ import (
 
 // ClaimSpec checks what is claimed: by a claim, or by the template of claims.
 func ClaimSpec(at *field.Path, spec *corev1.PersistentVolumeClaimSpec) field.ErrorList {
-	errs := check.AccessModes(at.Child("accessModes"), spec.AccessModes)
+	errs := check.AccessModes(at.Child("accessModes"), spec.AccessModes, "at least 1 access mode is required")
 	errs = append(errs, check.LabelSelector(at.Child("selector"), spec.Selector)...)
 	size := at.Child("resources").Key(string(corev1.ResourceStorage))
 	if amount, ok := spec.Resources.Requests[corev1.ResourceStorage]; !ok {

@@ -134,7 +134,9 @@ func checkPodTerm(at *field.Path, term *corev1.PodAffinityTerm) field.ErrorList 
 	for _, name := range term.Namespaces {
 		errs = append(errs, check.Invalid(at.Child("namespace"), name, kinds.LabelName(name))...)
 	}
-	errs = append(errs, check.Required(at, "topologyKey", term.TopologyKey, nil)...)
+	if term.TopologyKey == "" {
+		errs = append(errs, field.Required(at.Child("topologyKey"), "can not be empty"))
+	}
 	return append(errs, metavalidation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
 }
 
@@ -231,7 +233,9 @@ func checkSpread(at *field.Path, constraints []corev1.TopologySpreadConstraint) 
 	for i := range constraints {
 		c, p := &constraints[i], at.Index(i)
 		errs = append(errs, check.Positive(p, "maxSkew", &c.MaxSkew)...)
-		errs = append(errs, check.Required(p, "topologyKey", c.TopologyKey, nil)...)
+		if c.TopologyKey == "" {
+			errs = append(errs, field.Required(p.Child("topologyKey"), "can not be empty"))
+		}
 		errs = append(errs,
 			check.Known(p, "whenUnsatisfiable", c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)...)
 		key := pair{c.TopologyKey, c.WhenUnsatisfiable}

@@ -62,7 +62,7 @@ func checkPolicyRules(at *field.Path, rules []rbacv1.PolicyRule, namespaced bool
 
 // validateRoleBinding validates a RoleBinding.
 func validateRoleBinding(o *rbacv1.RoleBinding) field.ErrorList {
-	errs := checkRoleRef(&o.RoleRef, "ClusterRole", "Role")
+	errs := checkRoleRef(&o.RoleRef, "Role", "ClusterRole")
 	for i := range o.Subjects {
 		errs = append(errs, checkSubject(field.NewPath("subjects").Index(i), &o.Subjects[i], true)...)
 	}

@@ -1,11 +1,14 @@
 package storage
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -25,11 +28,37 @@ func validateStorageClass(o *storagev1.StorageClass) field.ErrorList {
 		errs = append(errs, check.OneOfIfSet(nil, "reclaimPolicy", *o.ReclaimPolicy,
 			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
 	}
-	for i, term := range o.AllowedTopologies {
-		errs = append(errs, checkTopology(field.NewPath("allowedTopologies").Index(i).Child("matchLabelExpressions"), term)...)
-	}
+	errs = append(errs, checkTopologies(field.NewPath("allowedTopologies"), o.AllowedTopologies)...)
 	return append(errs, check.KnownIfSet(nil, "volumeBindingMode", o.VolumeBindingMode,
 		storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)
+}
+
+// checkTopologies checks terms, none of which may be as another. Upstream takes one without expressions for a repetition
+// of as many terms as there are (validateAllowedTopologies).
+func checkTopologies(at *field.Path, terms []corev1.TopologySelectorTerm) field.ErrorList {
+	var errs field.ErrorList
+	seen := make([]map[string]sets.Set[string], 0, len(terms))
+	for i, term := range terms {
+		at, values := at.Index(i).Child("matchLabelExpressions"), valuesOf(term)
+		errs = append(errs, checkTopology(at, term)...)
+		same := func(other map[string]sets.Set[string]) bool {
+			return maps.EqualFunc(values, other, sets.Set[string].Equal)
+		}
+		if len(values) == 0 || slices.ContainsFunc(seen, same) {
+			errs = append(errs, field.Duplicate(at, ""))
+		}
+		seen = append(seen, values)
+	}
+	return errs
+}
+
+// valuesOf returns the values of each key of a term.
+func valuesOf(term corev1.TopologySelectorTerm) map[string]sets.Set[string] {
+	values := map[string]sets.Set[string]{}
+	for _, r := range term.MatchLabelExpressions {
+		values[r.Key] = sets.New(r.Values...)
+	}
+	return values
 }
 
 func checkTopology(at *field.Path, term corev1.TopologySelectorTerm) field.ErrorList {

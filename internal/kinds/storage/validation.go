@@ -20,7 +20,7 @@ func validateCSIDriver(o *storagev1.CSIDriver) field.ErrorList {
 				storagev1.VolumeLifecycleEphemeral)...)
 	}
 	errs = append(errs, check.KnownIfSet(check.Spec(), "fsGroupPolicy", o.Spec.FSGroupPolicy,
-		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy)...)
+		storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy, storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy)...)
 	audiences := map[string]bool{}
 	if p := o.Spec.NodeAllocatableUpdatePeriodSeconds; p != nil && *p < 10 {
 		errs = append(errs,
@@ -123,7 +123,7 @@ func validateVolumeAttachment(o *storagev1.VolumeAttachment) field.ErrorList {
 
 // checkInline checks a volume that has no object of its own.
 func checkInline(at *field.Path, spec *corev1.PersistentVolumeSpec) field.ErrorList {
-	errs := check.AccessModes(at.Child("accessModes"), spec.AccessModes)
+	errs := check.AccessModes(at.Child("accessModes"), spec.AccessModes, "")
 	if spec.CSI == nil {
 		errs = append(errs, field.Required(at.Child("csi"), "has to be specified in the context of inline volumes"))
 		if check.Sources(spec.PersistentVolumeSource) == 0 {

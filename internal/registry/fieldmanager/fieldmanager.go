@@ -287,6 +287,9 @@ func (f *fieldManager) ignore(t kinds.Target) {
 		if r.HasStatus {
 			f.ignored["status"] = true
 		}
+		if r.KeptPartsManaged {
+			return
+		}
 		for _, name := range r.KeptParts {
 			f.ignored[name] = true
 		}

@@ -8,12 +8,12 @@ import (
 )
 
 // Invalid is 422 for the errors of an object, those of its metadata and others; nil without
-// errors.
+// errors. The group is that of the kind as it is stored, as upstream's: its rules are of the internal type.
 func Invalid(r *kinds.Resource, name string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return wire.Invalid(r.GVK().GroupKind(), name, distinct(errs))
+	return wire.Invalid(r.Home().GVK().GroupKind(), name, distinct(errs))
 }
 
 // distinct removes duplicate errors: a type checks its names too. It compares only the

@@ -100,10 +100,8 @@ func Restrict(t kinds.Target, u, old *unstructured.Unstructured) error {
 	}
 	inherit(metadata(u.Object), metadata(old.Object))
 	setPart(metadata(u.Object), managed, "managedFields")
-	if t.Subresource == "" {
-		for _, part := range r.KeptParts {
-			keep(u, old, part)
-		}
+	if !r.KeptPartsManaged {
+		keepParts(t, u, old)
 	}
 	var err error
 	if !r.StatusByDefault {
@@ -122,6 +120,9 @@ func Restrict(t kinds.Target, u, old *unstructured.Unstructured) error {
 // FinishUpdate completes u, which replaces old and was restricted, in place: it fills in what the
 // kind makes of it, and counts the change in the generation. Errors: 400.
 func FinishUpdate(t kinds.Target, u, old *unstructured.Unstructured) error {
+	if t.Resource.KeptPartsManaged {
+		keepParts(t, u, old)
+	}
 	if err := complete(t.Resource, u, old.Object); err != nil {
 		return err
 	}
@@ -130,6 +131,16 @@ func FinishUpdate(t kinds.Target, u, old *unstructured.Unstructured) error {
 		return nil
 	}
 	return count(t.Resource, u, old)
+}
+
+// keepParts leaves the parts of an object that an update of it does not change as they are.
+func keepParts(t kinds.Target, u, old *unstructured.Unstructured) {
+	if t.Subresource != "" {
+		return
+	}
+	for _, part := range t.Resource.KeptParts {
+		keep(u, old, part)
+	}
 }
 
 // changeStatus restricts u to what a write of the status can change: the status, and unless it
