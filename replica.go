@@ -247,6 +247,9 @@ func (s *Server) replicaID() (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read the identity of the replica: %w", err)
 	}
+	if err := durable.MkdirAll(s.cfg.DataDir); err != nil {
+		return "", fmt.Errorf("make the data directory: %w", err)
+	}
 	id := strings.ToLower(rand.Text())
 	if err := durable.WriteFile(file, []byte(id+"\n")); err != nil {
 		return "", fmt.Errorf("keep the identity of the replica: %w", err)

@@ -115,7 +115,8 @@ func (all *servers) play(t *testing.T, one script.Script) (p played) {
 		server     *server
 		transcript *play.Transcript
 	}{
-		"kube-apiserver": {all.upstream, &p.upstream}, "gapless": {all.gapless, &p.gapless}, "gapless over etcd": {all.replica, &p.replica},
+		"kube-apiserver": {all.upstream, &p.upstream}, "gapless": {all.gapless, &p.gapless},
+		"gapless over etcd": {all.replica, &p.replica},
 	} {
 		*of.transcript = of.server.complete(t, *of.transcript)
 		if of.transcript.Stopped != "" {

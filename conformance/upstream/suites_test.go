@@ -60,7 +60,8 @@ func writes() map[string]suite {
 		}},
 		"RunTestGuaranteedUpdateChecksStoredData": {run: func(ctx context.Context, t *testing.T, w *world) {
 			storagetesting.RunTestGuaranteedUpdateChecksStoredData(ctx, t, w)
-		}, notOverEtcd: "it writes white space, which the layout does not show; what is written again is decided by Layout.Stale"},
+		}, notOverEtcd: "it writes white space, which the layout does not show; what is written again is " +
+			"decided by Layout.Stale"},
 		"RunTestGuaranteedUpdateWithConflict": {run: func(ctx context.Context, t *testing.T, w *world) {
 			storagetesting.RunTestGuaranteedUpdateWithConflict(ctx, t, w)
 		}},
