@@ -37,6 +37,9 @@ type fsckReport struct {
 	Log         *fsck.Report   `json:"log,omitempty"`
 	Credentials []fsck.Problem `json:"credentials"`
 	Kept        string         `json:"kept,omitempty"` // where a repair moved the previous files
+	// Copies are the directories of logs of etcd's history, which are not checked: a server says if one is damaged, and
+	// makes another one of what etcd has.
+	Copies []string `json:"copies,omitempty"`
 }
 
 func newFsck(io streams) *cobra.Command {
@@ -144,6 +147,21 @@ func progress(io streams) func(done, total int64) {
 	}
 }
 
+// copiesIn returns the directories below dir that have logs of etcd's history.
+func copiesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("look for logs of etcd's history: %w", err)
+	}
+	var copies []string
+	for _, e := range entries {
+		if e.IsDir() && (e.Name() == "replica" || strings.HasPrefix(e.Name(), "replica-")) {
+			copies = append(copies, filepath.Join(dir, e.Name()))
+		}
+	}
+	return copies, nil
+}
+
 // checkDir checks, and repairs, the log and the credentials below dir.
 func checkDir(ctx context.Context, dir string, o fsck.Options) (*fsckReport, error) {
 	dir, err := filepath.Abs(dir)
@@ -158,6 +176,9 @@ func checkDir(ctx context.Context, dir string, o fsck.Options) (*fsckReport, err
 		}
 	}
 	report := &fsckReport{Directory: dir, State: stateClean, Credentials: []fsck.Problem{}}
+	if report.Copies, err = copiesIn(dir); err != nil {
+		return nil, err
+	}
 	faults, err := auth.Inspect(dir)
 	if err != nil {
 		return nil, fmt.Errorf("check the credentials: %w", err)
@@ -235,6 +256,9 @@ func (r *fsckReport) repair(dir, kept string, faults []auth.Fault) error {
 // print prints the report for people.
 func (r *fsckReport) print(io streams) {
 	io.printf("%s: %s\n", r.Directory, r.State)
+	for _, copied := range r.Copies {
+		io.printf("%s: not checked: it is a copy of what etcd has; a server says if it is damaged, and goes on without it\n", copied)
+	}
 	problems := r.Credentials
 	if r.Log != nil {
 		io.printf("log: %d objects, %d records in %d segments, up to resourceVersion %d\n",

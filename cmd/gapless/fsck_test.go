@@ -153,6 +153,19 @@ func TestFsckReportsWhatCannotBeRepaired(t *testing.T) {
 	}
 }
 
+// TestFsckSaysThatLogsOfEtcdAreNotChecked: a replica makes another one of what etcd has.
+func TestFsckSaysThatLogsOfEtcdAreNotChecked(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	serveDir(t, dir, func(func(method, path, body string) string) {})
+	if err := os.Rename(filepath.Join(dir, "log"), filepath.Join(dir, "replica")); err != nil {
+		t.Fatalf("rename: %v", err)
+	}
+	code, out, _ := command(t, "fsck", dir)
+	if code != exitOK || !strings.Contains(out, filepath.Join(dir, "replica")+": not checked") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+}
+
 // TestClientsOfARaisedCopyListAgain restores an older copy of a data directory, and asks with a
 // version that was given out after the copy was made.
 func TestClientsOfARaisedCopyListAgain(t *testing.T) {

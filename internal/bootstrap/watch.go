@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (c *Controller) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.logger.LogAttrs(ctx, slog.LevelDebug, "restart watches", slog.Any("err", err))
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "watch again what the server maintains", slog.Any("err", err))
 		select {
 		case <-time.After(minRetry):
 		case <-ctx.Done():
@@ -74,6 +75,7 @@ func (c *Controller) followOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.roles.forget()
+	var failed error
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for _, w := range c.watched() {
@@ -82,8 +84,8 @@ func (c *Controller) followOnce(ctx context.Context) error {
 		}
 		stream, err := c.open(ctx, w)
 		if err != nil {
-			cancel(err)
-			break
+			failed = errors.Join(failed, err)
+			continue // an object that cannot be read concerns its resource only
 		}
 		// They are followOnce's, and end with ctx or the first error.
 		wg.Go(func() {
@@ -91,9 +93,19 @@ func (c *Controller) followOnce(ctx context.Context) error {
 			cancel(c.read(ctx, stream, w.seen))
 		})
 	}
+	if failed != nil {
+		select {
+		case <-time.After(reopenAfter):
+			cancel(failed)
+		case <-ctx.Done():
+		}
+	}
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
+
+// reopenAfter is for how long some watches go on alone when others could not be opened.
+const reopenAfter = 10 * time.Second
 
 func (c *Controller) open(ctx context.Context, w watched) (wire.Watch, error) {
 	o := wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), Watch: true}

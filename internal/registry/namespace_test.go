@@ -92,6 +92,24 @@ func TestNamespaceWithAFinalizerIsEmptiedAndStays(t *testing.T) {
 	w.until(kube.Deleted, "n")
 }
 
+// TestANamespaceWithoutFinalizersIsEmptiedToo: somebody removed them before it was deleted.
+func TestANamespaceWithoutFinalizersIsEmptiedToo(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("namespaces"), `{"metadata":{"name":"n"}}`)
+	s.create(s.at("configmaps", "n"), configMap("a"))
+	finalize := s.at("namespaces", "", "n")
+	finalize.Subresource = "finalize"
+	if o := s.update(finalize, `{"metadata":{"name":"n"},"spec":{"finalizers":[]}}`); field(t, o, "spec", "finalizers") != nil {
+		t.Fatalf("the namespace has finalizers: %s", o.JSON())
+	}
+	w := s.watch(s.at("namespaces"), nil)
+	s.delete(s.at("namespaces", "", "n"))
+	w.until(kube.Deleted, "n")
+	if got := names(s.list(s.at("configmaps", "n"), nil)); len(got) > 0 {
+		t.Errorf("%v outlived their namespace", got)
+	}
+}
+
 func TestNoCreationSucceedsAfterNamespaceDeletionFoundItEmpty(t *testing.T) {
 	s := serve(t)
 	for round := range 20 {

@@ -91,7 +91,9 @@ func (r *Registry) scaledOf(ctx context.Context, t kinds.Target, o *wire.Object,
 // trackScale records in an object that manager sets its replicas to those of s.
 func (r *Registry) trackScale(now *scaled, s *scale.Scale, manager string) error {
 	next := now.Scale.DeepCopy()
-	if err := unstructured.SetNestedField(next.Object, int64(s.Spec.Replicas), "spec", "replicas"); err != nil {
+	if s.Spec.Replicas == 0 { // upstream's type leaves 0 out: nobody manages it then
+		unstructured.RemoveNestedField(next.Object, "spec", "replicas")
+	} else if err := unstructured.SetNestedField(next.Object, int64(s.Spec.Replicas), "spec", "replicas"); err != nil {
 		return wire.Internal(err)
 	}
 	return r.fields.UpdateScale(now.Scaled, next, manager)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -110,11 +111,12 @@ func checkScopes(
 	at *field.Path, scopes []corev1.ResourceQuotaScope, of *corev1.ResourceQuotaSpec, value any,
 ) field.ErrorList {
 	var errs field.ErrorList
-	for _, scope := range scopes {
-		for _, name := range slices.Sorted(maps.Keys(of.Hard)) {
-			if limitable(name) && !selects(scope, name) {
-				errs = append(errs, field.Invalid(at, value, "unsupported scope applied to resource"))
-			}
+	// Upstream has an equal error for each name and each scope, of which clients see one. Few scopes select
+	// anything, however many there are.
+	for scope := range sets.New(scopes...) {
+		if isScope(scope) && misfits(scope, of.Hard) {
+			errs = append(errs, field.Invalid(at, value, "unsupported scope applied to resource"))
+			break
 		}
 	}
 	for _, pair := range [][2]corev1.ResourceQuotaScope{
@@ -126,6 +128,16 @@ func checkScopes(
 		}
 	}
 	return errs
+}
+
+// misfits reports whether something is limited that a scope does not select.
+func misfits(scope corev1.ResourceQuotaScope, hard corev1.ResourceList) bool {
+	for name := range hard {
+		if limitable(name) && !selects(scope, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // checkScopeSelector checks the requirements of a quota's selector, whose paths have no index, as upstream's.

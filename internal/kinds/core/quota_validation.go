@@ -26,10 +26,13 @@ func validateResourceQuota(o *corev1.ResourceQuota) field.ErrorList {
 
 // validateResourceQuotaUpdate validates the change of a ResourceQuota: its scopes stay.
 func validateResourceQuotaUpdate(o, old *corev1.ResourceQuota) field.ErrorList {
-	if sets.New(o.Spec.Scopes...).Equal(sets.New(old.Spec.Scopes...)) {
+	at, was := check.Spec("scopes"), old.Spec.Scopes
+	// Earlier releases of gapless stored any: what upstream would never have stored may be corrected.
+	wrong := len(checkKnownScopes(at, was)) > 0 || len(checkScopes(at, was, &old.Spec, nil)) > 0
+	if wrong || sets.New(o.Spec.Scopes...).Equal(sets.New(was...)) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(check.Spec("scopes"), o.Spec.Scopes, check.Immutable)}
+	return field.ErrorList{field.Invalid(at, o.Spec.Scopes, check.Immutable)}
 }
 
 // validateResourceQuotaStatus validates the status of a ResourceQuota.

@@ -14,7 +14,7 @@ import (
 // does not have is removed.
 func completeService(u, old tree.Object) error {
 	spec := tree.Made(u, "spec")
-	if spec["type"] == "ExternalName" {
+	if policy := spec["internalTrafficPolicy"]; spec["type"] == "ExternalName" && (policy == "Cluster" || policy == "Local") {
 		delete(spec, "internalTrafficPolicy") // upstream stores it, and hides it
 	}
 	if old == nil {

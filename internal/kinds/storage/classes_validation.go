@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -37,28 +38,29 @@ func validateStorageClass(o *storagev1.StorageClass) field.ErrorList {
 // of as many terms as there are (validateAllowedTopologies).
 func checkTopologies(at *field.Path, terms []corev1.TopologySelectorTerm) field.ErrorList {
 	var errs field.ErrorList
-	seen := make([]map[string]sets.Set[string], 0, len(terms))
+	seen := map[string]bool{}
 	for i, term := range terms {
-		at, values := at.Index(i).Child("matchLabelExpressions"), valuesOf(term)
+		at, text := at.Index(i).Child("matchLabelExpressions"), textOf(term)
 		errs = append(errs, checkTopology(at, term)...)
-		same := func(other map[string]sets.Set[string]) bool {
-			return maps.EqualFunc(values, other, sets.Set[string].Equal)
-		}
-		if len(values) == 0 || slices.ContainsFunc(seen, same) {
+		if text == "" || seen[text] {
 			errs = append(errs, field.Duplicate(at, ""))
 		}
-		seen = append(seen, values)
+		seen[text] = true
 	}
 	return errs
 }
 
-// valuesOf returns the values of each key of a term.
-func valuesOf(term corev1.TopologySelectorTerm) map[string]sets.Set[string] {
+// textOf is the same for terms with the same values for each key, and "" for one without expressions.
+func textOf(term corev1.TopologySelectorTerm) string {
 	values := map[string]sets.Set[string]{}
 	for _, r := range term.MatchLabelExpressions {
 		values[r.Key] = sets.New(r.Values...)
 	}
-	return values
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&b, "%q%q", key, sets.List(values[key]))
+	}
+	return b.String()
 }
 
 func checkTopology(at *field.Path, term corev1.TopologySelectorTerm) field.ErrorList {

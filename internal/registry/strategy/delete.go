@@ -57,7 +57,8 @@ func Delete(r *kinds.Resource, u *unstructured.Unstructured, o metav1.DeleteOpti
 		}
 		at, period = shortened(u, pending, requested(o))
 	} else {
-		if r.GracefulSeconds == 0 && !held {
+		// A namespace has content, maybe, also if its finalizers were removed before.
+		if r.GracefulSeconds == 0 && !held && !r.IsNamespace() {
 			return DeleteNow, nil
 		}
 		period = gracePeriod(r, u, o)
@@ -74,7 +75,7 @@ func Delete(r *kinds.Resource, u *unstructured.Unstructured, o metav1.DeleteOpti
 			return DeleteUnchanged, wire.Internal(err)
 		}
 	}
-	if period == 0 && !held {
+	if period == 0 && !held && !r.IsNamespace() {
 		return DeleteMarked, nil
 	}
 	return DeleteLater, nil

@@ -388,9 +388,6 @@ func (s *Store) readState(ctx context.Context) error {
 	if err := s.replace(context.WithoutCancel(ctx), d); err != nil {
 		return err
 	}
-	if err := s.log.Sync(ctx); err != nil {
-		return fmt.Errorf("make the state durable: %w", err)
-	}
 	s.keeps(rev)
 	s.logger.InfoContext(ctx, "the state of etcd was read", slog.Int64("after", d.from), slog.Int64("revision", rev),
 		slog.Int("deleted", len(d.deleted)), slog.Int("changed", len(d.changed)),

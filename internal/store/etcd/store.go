@@ -80,6 +80,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		FS: o.FS, SegmentBytes: o.SegmentBytes, GroupWrites: o.GroupWrites,
 		Early: true, // what a failure of the machine takes away is read from etcd again
 	})
+	if damage, is := errors.AsType[*store.CorruptError](err); is {
+		damage.Advice = "nothing was changed; move " + o.Dir + " away: the replica reads the state from etcd then, and clients " +
+			"from before list again"
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the replica's log: %w", err)
 	}

@@ -216,6 +216,10 @@ func (s *Store) replace(ctx context.Context, d difference) error {
 	if err := s.recordKnown(ctx, d.to); err != nil {
 		return err
 	}
+	// Before it is seen: a replica that loses it reads a later state, and who has this one would be in a hole.
+	if err := s.log.Sync(ctx); err != nil {
+		return fmt.Errorf("make the state at revision %d durable: %w", d.to, err)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.torn, s.hidden = nil, moment{}

@@ -56,6 +56,14 @@ func (l *Log) syncEarly(ctx context.Context) {
 
 // syncWritten makes durable what is visible now. Writes go on meanwhile. Errors: *store.PoisonedError, store.ErrClosed.
 func (l *Log) syncWritten() error {
+	l.syncTurn <- struct{}{}
+	defer func() { <-l.syncTurn }()
+	return l.syncInTurn()
+}
+
+// syncInTurn is syncWritten; the caller has syncTurn: of several syncs that wait for the same pages, the kernel tells one
+// alone that they were not written.
+func (l *Log) syncInTurn() error {
 	l.mu.Lock()
 	if l.closed || l.poison != nil || l.durable >= l.current {
 		defer l.mu.Unlock()
@@ -90,5 +98,11 @@ func (l *Log) Sync(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return l.syncWritten()
+	select {
+	case l.syncTurn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-l.syncTurn }()
+	return l.syncInTurn()
 }

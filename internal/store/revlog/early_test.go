@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk/disktest"
 	"github.com/gapless-io/gapless/internal/store/storetest"
 )
@@ -171,4 +174,117 @@ func survivePowerFailure(t *testing.T, fs *disktest.Disk, writes []store.Txn, ke
 		t.Fatalf("stop: %v", err)
 	}
 	return lost
+}
+
+// TestAPowerFailureAfterAFailedSyncTakesNothingThatWasSynced: the process is restarted after the disk has failed a
+// sync, and reads from the page cache what is not on disk.
+func TestAPowerFailureAfterAFailedSyncTakesNothingThatWasSynced(t *testing.T) {
+	random := seeded(t)
+	for range 40 {
+		fs := disktest.New(rand.New(rand.NewPCG(random.Uint64(), 0)))
+		l, stop, err := start(t, early(fs))
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		fs.SetFault(func(op disktest.Op) error {
+			if op.Kind == "sync" && strings.HasSuffix(op.Name, ".log") {
+				return syscall.EIO
+			}
+			return nil
+		})
+		for i := range 10 {
+			w := revlog.Write{Key: fmt.Sprintf("pods/%d", i), Value: make([]byte, 600)}
+			if _, err := l.Append(t.Context(), []revlog.Write{w}); err != nil {
+				break // the disk has failed already
+			}
+		}
+		if err := l.Sync(t.Context()); err == nil {
+			t.Fatal("a sync that failed was reported as done")
+		}
+		_ = stop() // it says that the disk has failed
+		fs.Crash()
+		fs = fs.ProcessCrash()
+		if l, stop, err = start(t, early(fs)); err != nil {
+			t.Fatalf("open after a failed sync: %v", err)
+		}
+		if err := l.Sync(t.Context()); err != nil {
+			t.Fatalf("sync: %v", err)
+		}
+		synced := l.Stats().Revision
+		if err := stop(); err != nil {
+			t.Fatalf("stop: %v", err)
+		}
+		fs.Crash()
+		if l, stop, err = start(t, early(fs.PowerLoss())); err != nil {
+			t.Fatalf("open after a power failure: %v", err)
+		}
+		if is := l.Stats().Revision; is < synced {
+			t.Errorf("the log ends at %d, but Sync has said that it is on disk up to %d", is, synced)
+		}
+		if err := stop(); err != nil {
+			t.Fatalf("stop: %v", err)
+		}
+	}
+}
+
+// tellsOnce is a disk that tells one of the syncs that wait for it that it has failed, as Linux does for an open file.
+// Each sync sends what it waits for to syncing while that is not nil.
+type tellsOnce struct {
+	disk.FS
+
+	syncing atomic.Pointer[chan chan error]
+}
+
+type onceFile struct {
+	disk.File
+
+	of   *tellsOnce
+	name string
+}
+
+func (d *tellsOnce) Create(name string) (disk.File, error) {
+	f, err := d.FS.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &onceFile{f, d, name}, nil
+}
+
+func (f *onceFile) Sync() error {
+	syncing := f.of.syncing.Load()
+	if syncing == nil || !strings.HasSuffix(f.name, ".log") {
+		return f.File.Sync()
+	}
+	told := make(chan error)
+	*syncing <- told
+	return <-told
+}
+
+// TestWhoWaitsForASyncHearsThatItFailed: the kernel tells it once.
+func TestWhoWaitsForASyncHearsThatItFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs, syncing := &tellsOnce{FS: disk.NewMemory()}, make(chan chan error, 2)
+		l, stop, err := start(t, revlog.Options{FS: fs, Early: true})
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		fs.syncing.Store(&syncing)
+		commit(t, l, "pods/a", "1")
+		first := <-syncing
+		synced := make(chan error, 1)
+		go func() { synced <- l.Sync(t.Context()) }() // ends when the disk has failed
+		synctest.Wait()
+		select {
+		case second := <-syncing: // it waits for the same pages, and hears nothing
+			second <- nil
+		default:
+		}
+		synctest.Wait()
+		fs.syncing.Store(nil)
+		first <- syscall.EIO
+		if err := <-synced; err == nil {
+			t.Error("what the disk has lost was reported as synced")
+		}
+		_ = stop() // it says that the disk has failed
+	})
 }

@@ -71,7 +71,7 @@ func (l *Log) recover(ctx context.Context) error {
 	if tail == nil {
 		err = l.firstSegment()
 	} else {
-		err = l.secure(tail)
+		err = l.secure(tail, m.Segments[len(m.Segments)-1].End)
 	}
 	if err == nil {
 		err = l.removeStrays(strays)
@@ -91,9 +91,9 @@ func (l *Log) recover(ctx context.Context) error {
 // secure makes the data durable that was read, before it is served or anything else
 // is removed. Each frame was synced before the next one was written, so that the
 // last one alone may not be on disk even if a sync failed; and the manifest may have been renamed
-// without a sync of the directory. With Options.Early several may not be on disk then: if the power fails
-// as well, the next start ends the log before them.
-func (l *Log) secure(tail *format.Scanner) error {
+// without a sync of the directory. With Options.Early that holds for all frames behind onDisk, which is
+// as far as the manifest knows the segment to be on disk.
+func (l *Log) secure(tail *format.Scanner, onDisk int64) error {
 	if tail.Dirty {
 		l.logger.Warn("cut off a write that was not finished",
 			slog.String("segment", l.active.name), slog.Int64("offset", l.active.end))
@@ -101,6 +101,11 @@ func (l *Log) secure(tail *format.Scanner) error {
 	frame, err := tail.LastFrame()
 	if err != nil {
 		return err
+	}
+	if l.opts.Early { // all that the manifest does not know to be there
+		if err := l.rewrite(max(onDisk, format.SegmentHeaderBytes)); err != nil {
+			return err
+		}
 	}
 	reach := int64(format.MaxFrameBytes)
 	if l.opts.Early && tail.Dirty {

@@ -133,6 +133,7 @@ type Log struct {
 	// With Options.Early: unsynced holds one token while something is not on disk, and syncing is when, after
 	// opened, syncWritten began to wait for the disk; 0: it does not.
 	unsynced chan struct{}
+	syncTurn chan struct{} // holds one token: its sender may sync the segment that is written
 	syncing  atomic.Int64
 
 	counter *counter // of the keys that a Read with a limit leaves out
@@ -192,6 +193,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		ended:        make(chan struct{}),
 		rolled:       make(chan struct{}, 1),
 		unsynced:     make(chan struct{}, 1),
+		syncTurn:     make(chan struct{}, 1),
 		manifestTurn: make(chan struct{}, 1),
 		compactTurn:  make(chan struct{}, 1),
 		dirTurn:      make(chan struct{}, 1),

@@ -1,6 +1,10 @@
 package revlog
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"io"
+)
 
 // clearBytes is how many zeros are written at once.
 const clearBytes = 1 << 20
@@ -26,8 +30,27 @@ func (l *Log) resetTail(rewrite []byte, reach int64) error {
 			return fmt.Errorf("clear the tail of %s: %w", seg.name, err)
 		}
 	}
+	l.syncTurn <- struct{}{}
+	defer func() { <-l.syncTurn }()
 	if err := seg.file.Sync(); err != nil {
 		return l.setPoison(fmt.Errorf("sync the tail of %s: %w", seg.name, err))
+	}
+	return nil
+}
+
+// rewrite writes what the active segment has from an offset on again: after a sync that failed it is in the page cache
+// alone, which takes it for written.
+func (l *Log) rewrite(from int64) error {
+	seg, b := l.active, make([]byte, clearBytes)
+	for off := from; off < seg.end; off += clearBytes {
+		some := b[:min(clearBytes, seg.end-off)]
+		_, err := seg.file.ReadAt(some, off)
+		if err == nil || errors.Is(err, io.EOF) {
+			_, err = seg.file.WriteAt(some, off)
+		}
+		if err != nil {
+			return fmt.Errorf("write the end of %s again: %w", seg.name, err)
+		}
 	}
 	return nil
 }
