@@ -122,8 +122,9 @@ func (s *Server) RestoreBackup(t testing.TB, file string) {
 	s.start(t)
 }
 
-// patience is how long a test waits for what another process or goroutine does.
-const patience = 90 * time.Second
+// patience is how long a test waits for what another process or goroutine does. kube-rs of 2023 waits up to 48 s after
+// each failure of two minutes, and needs two of them after a restore.
+const patience = 4 * time.Minute
 
 // Eventually waits for something that another process or goroutine does.
 func Eventually(t testing.TB, what string, ok func() bool) {
