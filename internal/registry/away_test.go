@@ -2,14 +2,18 @@ package registry_test
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // managed is a store whose values of one resource need a key management service. While that is away, each read waits
@@ -96,4 +100,56 @@ func TestAKeyServiceThatIsAwayIsAskedOnceForAllValues(t *testing.T) {
 			t.Errorf("then there are %v", names(got))
 		}
 	})
+}
+
+// TestALateStoreThatWaitsForAKeyServiceIsUnavailable: it names no object, and nothing counts as known meanwhile.
+func TestALateStoreThatWaitsForAKeyServiceIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, events := openLog(t), openLog(t)
+		if _, err := events.Commit(t.Context(), store.Txn{Key: "events/default/e", Value: []byte(storedEvent("e"))}); err != nil {
+			t.Fatalf("write an Event: %v", err)
+		}
+		var away atomic.Bool
+		away.Store(true)
+		s, _ := sharing(t, log, registry.Config{Store: log, Apart: []registry.Apart{{
+			Store: managed{events, "events", &away}, Resources: []kinds.GroupResource{{Resource: "events"}}, Late: true,
+		}}})
+		_, listing := s.List(t.Context(), s.at("events", "default"), options(func(o *wire.ListOptions) {
+			o.ResourceVersion = "0"
+		}))
+		_, compacting := s.Compact(t.Context(), store.Compaction{OlderThan: time.Hour})
+		for what, err := range map[string]error{
+			"list": listing, "compact": compacting, "look for unknown objects": s.Unknown("default"),
+			"look for unknown Events": s.UnknownOf(kinds.GroupResource{Resource: "events"}, "default", "e"),
+		} {
+			if got := wire.StatusOf(err); err == nil || got.Code != http.StatusServiceUnavailable ||
+				strings.Contains(got.Message, "default/e") {
+				t.Errorf("%s: %v, want 503 without a name", what, err)
+			}
+		}
+		away.Store(false)
+		<-time.After(time.Minute)
+		if got := names(s.list(s.at("events", "default"), nil)); !slices.Equal(got, []string{"default/e"}) {
+			t.Errorf("then there are %v", got)
+		}
+		if err := s.Unknown("default"); err != nil {
+			t.Errorf("then unknown is %v", err)
+		}
+	})
+}
+
+// TestAKeyOfAnotherStoresResourceIsNoObject: its revision is of another store.
+func TestAKeyOfAnotherStoresResourceIsNoObject(t *testing.T) {
+	s, _ := apart(t, new(atomic.Bool))
+	s.create(s.at("events", "default"), oldEvent("own"))
+	s.store("events/default/foreign", storedEvent("foreign"))
+	known := func(o *wire.ListOptions) { o.ResourceVersion = "0" }
+	if got := names(s.list(s.at("events", "default"), known)); !slices.Equal(got, []string{"default/own"}) {
+		t.Errorf("there are %v", got)
+	}
+}
+
+// storedEvent is an Event as servers store it.
+func storedEvent(name string) string {
+	return `{"apiVersion":"v1","kind":"Event","metadata":{"name":"` + name + `","namespace":"default","uid":"1"}}`
 }
