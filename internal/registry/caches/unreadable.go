@@ -136,7 +136,7 @@ func (r *Resource) Whole(namespace string) error {
 	if len(all) == 0 {
 		return nil
 	}
-	var first error = errElsewhere
+	first := errElsewhere
 	named := among(all, namespace)
 	if len(named) > 0 {
 		first = named[0].Why
