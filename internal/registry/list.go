@@ -96,7 +96,7 @@ func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) 
 	if sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
 	}
-	state, err := stateFor(ctx, cached, plan)
+	state, err := stateFor(ctx, cached, t.Namespace, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -142,22 +142,23 @@ func (r *Reader) Count(t kinds.Target) int {
 	return cached.Cache.Snapshot().Count("", t.Namespace)
 }
 
-// stateFor returns the state that a plan asks for.
-func stateFor(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) (listed, error) {
+// stateFor returns the state that a plan asks for. The errors are for who may read one namespace, or ("") all.
+func stateFor(ctx context.Context, cached *caches.Resource, namespace string, plan wire.ListPlan) (listed, error) {
 	var s *watchcache.Snapshot
 	var err error
+	readable := func() error { return cached.Whole(namespace) }
 	switch plan.Mode {
 	case wire.ListMostRecent, wire.ListContinueLatest:
-		s, err = cached.Fresh(ctx)
+		s, err = cached.Fresh(ctx, namespace)
 	case wire.ListAny, wire.ListNotOlderThan:
-		s, err = cached.State(ctx, cached.Whole, func(ctx context.Context) (*watchcache.Snapshot, error) {
+		s, err = cached.State(ctx, readable, func(ctx context.Context) (*watchcache.Snapshot, error) {
 			return cached.Cache.WaitFresh(ctx, plan.RV) // of any: 0
 		})
 	case wire.ListExact, wire.ListContinue:
 		s, err = cached.Cache.At(ctx, plan.RV)
 		behind := errors.Is(err, watchcache.ErrBehind)
 		if err == nil || behind {
-			err = whole(cached, plan.RV) // after the state: whatever that has was noted before
+			err = whole(cached, namespace, plan.RV) // after the state: whatever that has was noted before
 		}
 		if behind && err == nil {
 			return cached.Past(plan.RV, cached.Cache.Snapshot(), plan.Limit), nil
@@ -173,8 +174,8 @@ func stateFor(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) 
 
 // whole returns why not everything can be read that a resource has had at rv: 500 while a value cannot be, and
 // then *kube.ExpiredError.
-func whole(cached *caches.Resource, rv kube.ResourceVersion) error {
-	if err := cached.Whole(); err != nil {
+func whole(cached *caches.Resource, namespace string, rv kube.ResourceVersion) error {
+	if err := cached.Whole(namespace); err != nil {
 		return err
 	}
 	if from := cached.WholeFrom(); rv < from {

@@ -311,6 +311,12 @@ func (r *Registry) Unreadable() []caches.Unreadable { return r.caches.Unreadable
 // in one namespace or without one, or ("") in any; nil if there is none.
 func (r *Registry) Unknown(namespace string) error { return r.caches.Unknown(namespace) }
 
+// UnknownOf is Unknown for the objects of one resource: name is "" for all of the namespace. Who finds nothing with
+// Find or Objects cannot know without it that there is nothing.
+func (r *Registry) UnknownOf(gr kinds.GroupResource, namespace, name string) error {
+	return r.caches.UnknownOf(gr, namespace, name)
+}
+
 // Stats returns what each resource's cache holds, by "configmaps" or
 // "deployments.apps"; nil until the store was loaded.
 func (r *Registry) Stats() map[string]watchcache.Stats { return r.caches.Stats() }

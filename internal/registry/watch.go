@@ -71,7 +71,7 @@ func (r *Reader) watch(ctx context.Context, of watching) (_ wire.Watch, err erro
 	w := &watch{
 		cached: cached, resource: t.Resource, sel: selection(t, o), wholeFrom: cached.WholeFrom(),
 	}
-	if err := cached.Whole(); err != nil {
+	if err := cached.Whole(t.Namespace); err != nil {
 		return nil, err
 	}
 	if t.Resource.Readings != nil {
@@ -167,14 +167,14 @@ func (r *Reader) begin(ctx context.Context, w *watch, plan wire.WatchPlan) (afte
 	cache := w.cached.Cache
 	switch plan.Start {
 	case wire.WatchInitialConsistent:
-		w.initial, err = w.cached.Fresh(ctx)
+		w.initial, err = w.cached.Fresh(ctx, w.sel.Namespace)
 	case wire.WatchInitialAny:
 		w.initial = cache.Snapshot()
 	case wire.WatchInitialNotOlderThan:
 		w.initial, err = cache.WaitFresh(ctx, plan.RV)
 	case wire.WatchFromNow:
 		var now *watchcache.Snapshot
-		if now, err = w.cached.Fresh(ctx); err == nil {
+		if now, err = w.cached.Fresh(ctx, w.sel.Namespace); err == nil {
 			return now.RV(), nil
 		}
 	case wire.WatchFromCache:
@@ -246,7 +246,7 @@ func (w *watch) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 // interrupted returns why the watch cannot show all changes: 500 while a value cannot be read, and
 // *kube.ExpiredError when it was so since the watch was opened.
 func (w *watch) interrupted() error {
-	if err := w.cached.Whole(); err != nil {
+	if err := w.cached.Whole(w.sel.Namespace); err != nil {
 		return err
 	}
 	if from := w.cached.WholeFrom(); from != w.wholeFrom {

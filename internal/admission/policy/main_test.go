@@ -59,10 +59,17 @@ func start(t testing.TB) *server {
 	if err != nil {
 		t.Fatalf("open the log: %v", err)
 	}
+	return startOn(t, log, registry.Config{})
+}
+
+// startOn is start with a log and a configuration, which it completes.
+func startOn(t testing.TB, log *revlog.Log, cfg registry.Config) *server {
+	t.Helper()
 	s := &server{t: t, live: kinds.NewLive(builtin.Catalog())}
 	cluster := &late{}
 	s.plugin = policy.New(policy.Config{Live: s.live, Cluster: cluster, Authorizer: authorizer.AuthorizerFunc(authorize)})
-	s.Registry = registry.New(registry.Config{Store: log, Live: s.live, Admission: admission.Chain{s.plugin}})
+	cfg.Store, cfg.Live, cfg.Admission = log, s.live, admission.Chain{s.plugin}
+	s.Registry = registry.New(cfg)
 	cluster.Registry = s.Registry
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 2)

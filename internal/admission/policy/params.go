@@ -76,9 +76,13 @@ func (p *Plugin) collect(r *request, source *kinds.Resource, b *binding) ([]*par
 	return all, nil
 }
 
-// named returns the stored objects that a reference names or selects.
+// named returns the stored objects that a reference names or selects. It is an error if one of them may be one that
+// cannot be read: what it would forbid is not allowed then.
 func (p *Plugin) named(source *kinds.Resource, namespace string, ref *admissionregistration.ParamRef) ([]*wire.Object, error) {
 	home := source.Home().GR()
+	if err := p.cluster.UnknownOf(home, namespace, ref.Name); err != nil { // before the look
+		return nil, fmt.Errorf("a parameter cannot be read: %w", err)
+	}
 	switch {
 	case ref.Name != "" && ref.Selector != nil:
 		return nil, errors.New("paramRef.name and paramRef.selector are mutually exclusive")

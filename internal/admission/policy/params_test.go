@@ -1,12 +1,17 @@
 package policy_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // limits is the definition of a custom resource that is stored as v1 and has a v1beta1.
@@ -158,4 +163,49 @@ func TestEquivalentVersionsAreConverted(t *testing.T) {
 	if !strings.HasSuffix(got.Error, "denied request: autoscaling/v2 v2 v1") {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestAParameterThatCannotBeReadIsNotMissing: a policy whose binding lets it be missing does not let everything pass.
+func TestAParameterThatCannotBeReadIsNotMissing(t *testing.T) {
+	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
+	if err != nil {
+		t.Fatalf("open the log: %v", err)
+	}
+	s := startOn(t, log, registry.Config{ // of a store that others write to
+		Lead: func(ctx context.Context, work func(context.Context) error) error { return work(ctx) },
+	})
+	s.must(s.target("", "v1", "configmaps", "default", ""), configMap("good", `"allowed":"yes"`))
+	write := func(value string, expected int64) int64 {
+		t.Helper()
+		done, err := log.Commit(t.Context(), store.Txn{
+			Key: "configmaps/default/lost", Value: []byte(value), ExpectedModRevision: expected,
+		})
+		if err != nil {
+			t.Fatalf("write the parameter: %v", err)
+		}
+		if err := s.WaitPublished(t.Context(), kube.ResourceVersion(done.Revision)); err != nil {
+			t.Fatalf("wait for the parameter: %v", err)
+		}
+		return done.Revision
+	}
+	put(t, s.plugin, validating, "p", forAll("secrets")+`,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"},
+		"validations":[{"expression":"params.data.allowed == 'yes'","message":"not allowed"}]`)
+	check := func(want map[string]string) {
+		t.Helper()
+		for ref, want := range want {
+			put(t, s.plugin, checks, "b", deny+`,"paramRef":{`+ref+`,"parameterNotFoundAction":"Allow"}`)
+			got := s.try(s.target("", "v1", "secrets", "default", ""), `{"metadata":{"name":"a"}}`)
+			if want == "" && got.Error != "" || !strings.Contains(got.Error, want) {
+				t.Errorf("parameters %s: %q, want %q", ref, got.Error, want)
+			}
+		}
+	}
+	const lost, all, others = `"name":"lost"`, `"selector":{"matchLabels":null}`, `"name":"good"`
+	check(map[string]string{lost: "", others: ""})
+	at := write(`"PRIVATE, and no object`, 0)
+	const refused = "a parameter cannot be read"
+	check(map[string]string{lost: refused, all: refused, others: ""})
+	write(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"lost","namespace":"default","uid":"1"},`+
+		`"data":{"allowed":"no"}}`, at)
+	check(map[string]string{lost: "not allowed", all: "not allowed", others: ""})
 }

@@ -40,12 +40,20 @@ type Config struct {
 type Cluster interface {
 	match.Objects
 	match.Converter
-	// Objects yields the objects of a resource, in one namespace or ("") all, as they are stored.
-	Objects(gr kinds.GroupResource, namespace string) iter.Seq[*wire.Object]
-	// Show returns a stored object in the version of a resource.
-	Show(ctx context.Context, to *kinds.Resource, o *wire.Object) (*wire.Object, error)
+	Parameters
 	// Types returns how the fields of a kind merge.
 	Types(r *kinds.Resource) (managedfields.TypeConverter, error)
+}
+
+// Parameters is what a policy's parameters are found with.
+type Parameters interface {
+	// Objects yields the objects of a resource, in one namespace or ("") all, as they are stored.
+	Objects(gr kinds.GroupResource, namespace string) iter.Seq[*wire.Object]
+	// UnknownOf returns an error that names an object of which nothing is known, because its value cannot be read:
+	// of one name or ("") of any, in one namespace or ("") in any; nil if there is none.
+	UnknownOf(gr kinds.GroupResource, namespace, name string) error
+	// Show returns a stored object in the version of a resource.
+	Show(ctx context.Context, to *kinds.Resource, o *wire.Object) (*wire.Object, error)
 }
 
 // Plugin evaluates the policies that it follows. It is safe for concurrent use.

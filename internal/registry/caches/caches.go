@@ -94,16 +94,17 @@ func (s *Set) Lookup(gr kinds.GroupResource) *Resource {
 // the resource's own store was not read yet; 404 when the definition was deleted while the request was
 // under way.
 func (s *Set) Of(t kinds.Target) (*Resource, error) {
+	home := t.Resource.Home().GR()
+	unread := s.Unread(home) // before the table is read: its store counts as read only when it has its resources
 	all, err := s.All()
 	if err != nil {
 		return nil, err
 	}
-	home := t.Resource.Home().GR()
 	if r := all[home.String()]; r != nil {
 		return r, nil
 	}
-	if err := s.Unread(home); err != nil {
-		return nil, err
+	if unread != nil {
+		return nil, unread
 	}
 	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }

@@ -148,8 +148,9 @@ func (p *Publisher) again(ctx context.Context) error {
 	if p.hole != nil {
 		return nil // the state at the clock is not the one that comes next
 	}
+	away := map[string]bool{}
 	for r := range p.unread {
-		if r.Ended() || !p.isReadable(ctx, r) {
+		if r.Ended() || !p.isReadable(ctx, r, away) {
 			continue
 		}
 		if err := p.reload(ctx, r); err != nil {
@@ -160,14 +161,27 @@ func (p *Publisher) again(ctx context.Context) error {
 	return nil
 }
 
-// isReadable reports whether one of some values of a resource that could not be read can be now.
-func (p *Publisher) isReadable(ctx context.Context, r *Resource) bool {
-	for n, o := range r.Unreadable() {
-		if n == mostTried {
+// isReadable reports whether one of some values of a resource that could not be read can be now. away are the
+// encryptions whose key management service did not answer just now: it is not asked for each value, since nothing is
+// published meanwhile.
+func (p *Publisher) isReadable(ctx context.Context, r *Resource, away map[string]bool) bool {
+	tried := 0
+	for _, o := range r.Unreadable() {
+		if tried == mostTried {
 			break
 		}
+		if away[o.Why.Encryption] {
+			continue
+		}
+		tried++
 		page, err := p.of.store.Read(ctx, store.Query{Start: o.Why.Key, AtRevision: int64(p.of.published()), Unreadable: true})
-		if err != nil || len(page.Records) != 1 || page.Records[0].Unreadable != nil {
+		if err != nil || len(page.Records) != 1 {
+			continue
+		}
+		if why := page.Records[0].Unreadable; why != nil {
+			if why.Temporary {
+				away[why.Encryption] = true
+			}
 			continue
 		}
 		object, err := r.Object(o.Why.Key, page.Records[0].Value, page.Records[0].ModRevision)

@@ -342,8 +342,10 @@ func (p *Publisher) together(ctx context.Context, changes []store.Change) error 
 // change makes the entry of a change.
 func (p *Publisher) change(ctx context.Context, c store.Change) error {
 	r := (*p.set.resources.Load())[store.ResourceOf(c.Key)]
-	if r == nil {
-		return nil // its definition was deleted, or is not established: it has no readers
+	// Its definition was deleted, or is not established: it has no readers. Or the resource has its own store, and what
+	// is here under its name is none of its objects.
+	if r == nil || r.of != p.of {
+		return nil
 	}
 	e, err := p.entry(ctx, r, c)
 	if e != nil {

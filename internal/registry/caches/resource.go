@@ -86,11 +86,16 @@ func (r *Resource) load(ctx context.Context, revision int64) error {
 func (r *Resource) Ended() bool { return r.endedAt.Load() != 0 }
 
 // Fresh returns a state that has every write that was acknowledged before the call. It
-// waits for the publisher. Errors: those of the store and of Whole, ctx's cause,
+// waits for the publisher. Errors: those of the store and of Whole in a namespace, ctx's cause,
 // *kube.TooLargeResourceVersionError after 3 s. In a mirror it is the newest state of the cache:
 // who asks has waited for what the other server has.
-func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
-	return r.State(ctx, r.Whole, r.fresh)
+func (r *Resource) Fresh(ctx context.Context, namespace string) (*watchcache.Snapshot, error) {
+	return r.State(ctx, func() error { return r.Whole(namespace) }, r.fresh)
+}
+
+// FreshIn is Fresh for who looks at one namespace only: objects of others need not be readable (WholeIn).
+func (r *Resource) FreshIn(ctx context.Context, namespace string) (*watchcache.Snapshot, error) {
+	return r.State(ctx, func() error { return r.WholeIn(namespace) }, r.fresh)
 }
 
 // FreshOf is Fresh for who looks at one object: others need not be readable.

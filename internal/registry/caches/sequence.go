@@ -67,12 +67,27 @@ func (s *Set) of(gr kinds.GroupResource) *sequence {
 
 // Unread returns why a resource cannot be served yet: 503 while its own store was not read; nil otherwise.
 func (s *Set) Unread(gr kinds.GroupResource) error {
-	if why := s.of(gr).unread.Load(); why != nil {
-		return stored.Failure(&store.UnavailableError{
-			Reading: true, Cause: fmt.Errorf("the store of %s has not been read yet: %w", gr, *why),
-		})
+	if err := s.of(gr).notRead(); err != nil {
+		return stored.Failure(err)
 	}
 	return nil
+}
+
+// notRead returns *store.UnavailableError while the store was not read; nil otherwise.
+func (q *sequence) notRead() error {
+	why := q.unread.Load()
+	if why == nil {
+		return nil
+	}
+	// Only the text of the cause: by its type it would be another failure than this one. And not that of an
+	// object's, which not everybody may know of.
+	cause := (*why).Error()
+	if _, is := errors.AsType[*store.UnreadableError](*why); is {
+		cause = "a key management service does not answer"
+	}
+	return &store.UnavailableError{
+		Reading: true, Cause: fmt.Errorf("the store of %s has not been read yet: %s", q, cause),
+	}
 }
 
 // resources are those of the sequence that are in the set.
@@ -109,8 +124,8 @@ func (q *sequence) waitPublished(ctx context.Context, rv kube.ResourceVersion) e
 
 // compact removes history of the store.
 func (q *sequence) compact(ctx context.Context, c store.Compaction) (int64, error) {
-	if why := q.unread.Load(); why != nil {
-		return 0, &store.UnavailableError{Reading: true, Cause: *why}
+	if err := q.notRead(); err != nil {
+		return 0, err
 	}
 	progress, err := q.store.Progress(ctx)
 	if err != nil {

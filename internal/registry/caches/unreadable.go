@@ -3,6 +3,7 @@ package caches
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -33,8 +35,9 @@ type unread struct {
 	count atomic.Int64 // of all: readers need no lock while there are none
 
 	// mu guards all.
-	mu  sync.Mutex
-	all map[wire.Key]*unreadable
+	mu     sync.Mutex
+	all    map[wire.Key]*unreadable
+	sorted []Unreadable // all of them in the order of their keys, never changed; nil: not known
 }
 
 // unreadable is one of them. The publisher sets replaced when it has another value, which can be read
@@ -51,7 +54,7 @@ func (u *unread) put(o Unreadable) {
 	if u.all == nil {
 		u.all = map[wire.Key]*unreadable{}
 	}
-	u.all[o.Key] = &unreadable{Unreadable: o}
+	u.all[o.Key], u.sorted = &unreadable{Unreadable: o}, nil
 	u.count.Store(int64(len(u.all)))
 }
 
@@ -84,26 +87,30 @@ func (u *unread) settle() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	maps.DeleteFunc(u.all, func(_ wire.Key, o *unreadable) bool { return o.replaced })
+	u.sorted = nil
 	u.count.Store(int64(len(u.all)))
 	return len(u.all)
 }
 
-// list returns them in the order of their keys.
+// list returns them in the order of their keys. The caller does not change the slice.
 func (u *unread) list() []Unreadable {
 	if u.count.Load() == 0 {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	all := make([]Unreadable, 0, len(u.all))
-	for _, o := range u.all {
-		all = append(all, o.Unreadable)
+	if u.sorted == nil {
+		u.sorted = make([]Unreadable, 0, len(u.all))
+		for _, o := range u.all {
+			u.sorted = append(u.sorted, o.Unreadable)
+		}
+		slices.SortFunc(u.sorted, func(a, b Unreadable) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
 	}
-	slices.SortFunc(all, func(a, b Unreadable) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
-	return all
+	return u.sorted
 }
 
-// Unreadable returns the objects whose latest values cannot be read, in the order of their keys.
+// Unreadable returns the objects whose latest values cannot be read, in the order of their keys. The caller does not
+// change the slice.
 func (r *Resource) Unreadable() []Unreadable { return r.unread.list() }
 
 // Readable returns 500 for an object whose latest value cannot be read, otherwise nil.
@@ -118,25 +125,30 @@ func (r *Resource) Readable(key wire.Key) error {
 // maxCorruptObjErrsToAggregate.
 const mostCauses = 100
 
-// Whole returns 500, which names them, while there are objects whose latest values cannot be read: then nobody
-// can say what all objects are, or follow their changes. Otherwise it is nil. The reason and the causes are those
-// of upstream's lists.
-func (r *Resource) Whole() error {
-	if r.unread.count.Load() == 0 {
-		return nil
-	}
+// errElsewhere stands for why objects cannot be read that are not in the namespace of a request.
+var errElsewhere = errors.New("an object in another namespace cannot be read")
+
+// Whole returns 500 while there are objects whose latest values cannot be read: then nobody can say what all objects
+// are, or follow their changes. Otherwise it is nil. It names those in the namespace of the request, or ("") all: who
+// asks may not know what is in others. The reason and the causes are those of upstream's lists.
+func (r *Resource) Whole(namespace string) error {
 	all := r.unread.list()
 	if len(all) == 0 {
-		return nil // just now
+		return nil
 	}
-	e := wire.Internal(all[0].Why)
+	first := errElsewhere
+	named := among(all, namespace)
+	if len(named) > 0 {
+		first = named[0].Why
+	}
+	e := wire.Internal(first)
 	e.ErrStatus.Reason = metav1.StatusReasonStoreReadError
-	e.ErrStatus.Message = fmt.Sprintf("failed to read one or more %s from the storage: %v", r.GR, all[0].Why)
+	e.ErrStatus.Message = fmt.Sprintf("failed to read one or more %s from the storage: %v", r.GR, first)
 	if more := len(all) - 1; more > 0 {
 		e.ErrStatus.Message += fmt.Sprintf(" (and %d more)", more)
 	}
 	e.ErrStatus.Details = &metav1.StatusDetails{Group: r.GR.Group, Kind: r.GR.Resource, Name: "list"}
-	for _, o := range all[:min(len(all), mostCauses)] {
+	for _, o := range named[:min(len(named), mostCauses)] {
 		e.ErrStatus.Details.Causes = append(e.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type: metav1.CauseTypeUnexpectedServerResponse, Field: cmp.Or(o.Why.Place, o.Why.Key), Message: o.Why.Error(),
 		})
@@ -144,7 +156,29 @@ func (r *Resource) Whole() error {
 	return e
 }
 
-// State returns the state that take gives, if what is asked of it can be read: readable is Whole, or
+// WholeIn is Whole for who looks at one namespace only, or ("") at all: objects of others need not be readable.
+func (r *Resource) WholeIn(namespace string) error {
+	if len(among(r.unread.list(), namespace)) == 0 {
+		return nil
+	}
+	return r.Whole(namespace)
+}
+
+// among returns those of some objects that are in a namespace, or have none; all for "".
+func among(all []Unreadable, namespace string) []Unreadable {
+	if namespace == "" {
+		return all
+	}
+	var found []Unreadable
+	for _, o := range all {
+		if o.Key.Namespace == "" || o.Key.Namespace == namespace {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// State returns the state that take gives, if what is asked of it can be read: readable is Whole, WholeIn, or
 // Readable of an object. It never returns one that lacks a value which could not be read in between: it
 // waits for one that has what followed. Errors: those of take, readable and Cache.WaitFresh.
 func (r *Resource) State(
@@ -184,9 +218,14 @@ func (s *Set) Unreadable() []Unreadable {
 
 // Unknown returns an error that names an object of which nothing is known, because its value cannot be
 // read: in one namespace or without one, or ("") in any. A definition that cannot be read hides all of its
-// objects.
+// objects, and a store that was not read yet (503) all of its own.
 func (s *Set) Unknown(namespace string) error {
-	all := s.resources.Load()
+	for _, q := range s.apart {
+		if err := q.notRead(); err != nil {
+			return stored.Failure(err)
+		}
+	}
+	all := s.resources.Load() // after that: the resources of a store are added before it counts as read
 	if all == nil {
 		return nil
 	}
@@ -195,12 +234,30 @@ func (s *Set) Unknown(namespace string) error {
 			continue
 		}
 		if r.GR == kinds.Definitions() {
-			return r.Whole()
+			return r.Whole("")
 		}
-		for _, o := range r.Unreadable() {
-			if !o.Known && (namespace == "" || o.Key.Namespace == "" || o.Key.Namespace == namespace) {
-				return wire.Internal(o.Why)
-			}
+		if err := r.unknown(namespace, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// UnknownOf is Unknown for the objects of one resource: name is "" for all of the namespace. Who finds nothing cannot
+// know without it that there is nothing.
+func (s *Set) UnknownOf(gr kinds.GroupResource, namespace, name string) error {
+	unread := s.Unread(gr) // before the look: see Of
+	if r := s.Lookup(gr); r != nil {
+		return r.unknown(namespace, name)
+	}
+	return unread
+}
+
+// unknown is Set.UnknownOf.
+func (r *Resource) unknown(namespace, name string) error {
+	for _, o := range among(r.Unreadable(), namespace) {
+		if !o.Known && (name == "" || o.Key.Name == name) {
+			return wire.Internal(o.Why)
 		}
 	}
 	return nil

@@ -260,7 +260,7 @@ func (c *Controller) deleteNamespace(ctx context.Context, t container) (left int
 	var errs []error
 	found := newRemaining()
 	if definitions := c.cfg.Caches.Lookup(kinds.Definitions()); definitions != nil {
-		if err := definitions.Whole(); err != nil { // there may be objects of one that is not known
+		if err := definitions.Whole(""); err != nil { // there may be objects of one that is not known
 			errs = append(errs, err)
 			found.errors = append(found.errors, err.Error())
 		}
@@ -343,17 +343,18 @@ func (c *Controller) deleteDefinition(ctx context.Context, t container) (left in
 // deleteContent deletes the objects of one resource in a namespace, or of a definition, and
 // returns how many are still held. Errors: errReplaced.
 func (c *Controller) deleteContent(ctx context.Context, in container, resource *kinds.Resource) (left int, err error) {
+	unread := c.cfg.Caches.Unread(resource.GR()) // before the look: see caches.Set.Of
 	cached := c.cfg.Caches.Lookup(resource.GR())
 	if cached == nil { // its definition was removed just now, after its objects; or it could not be read yet
-		return 0, c.cfg.Caches.Unread(resource.GR())
-	}
-	s, err := cached.Fresh(ctx)
-	if err != nil {
-		return 0, err
+		return 0, unread
 	}
 	var content watchcache.Selection
 	if in.Resource.IsNamespace() {
 		content.Namespace = in.Name
+	}
+	s, err := cached.FreshIn(ctx, content.Namespace)
+	if err != nil {
+		return 0, err
 	}
 	items := slices.Collect(s.Scan("", content))
 	if len(items) == 0 {
@@ -372,11 +373,12 @@ func (c *Controller) check(ctx context.Context, in container) error {
 	if cached == nil {
 		return errReplaced
 	}
-	s, err := cached.Fresh(ctx)
+	key := wire.Key{Name: in.Name}
+	s, err := cached.FreshOf(ctx, key)
 	if err != nil {
 		return err
 	}
-	if now, found := s.Get(wire.Key{Name: in.Name}); !found || now.UID() != in.uid || !now.Deleting() {
+	if now, found := s.Get(key); !found || now.UID() != in.uid || !now.Deleting() {
 		return errReplaced
 	}
 	return nil

@@ -106,7 +106,7 @@ func (c *Controller) empty(namespace string) bool {
 		if cached == nil || !resource.Namespaced {
 			continue
 		}
-		if cached.Whole() != nil {
+		if cached.WholeIn(namespace) != nil {
 			return false
 		}
 		for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace}) {

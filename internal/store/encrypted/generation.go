@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -58,7 +56,9 @@ type generation struct {
 	checks       []healthz.HealthChecker
 	hash         string
 	grace        time.Duration      // how long connections are used after the next generation
+	ends         context.Context    //nolint:containedctx // it is their lifetime
 	stop         context.CancelFunc // ends them
+	outages      outages
 
 	// previous reads what was written with its keys in the moment of the switch. It has none
 	// itself: Reload has made sure that nothing else needs it.
@@ -82,7 +82,7 @@ func (k *Keys) load() (*generation, error) {
 	}
 	g := &generation{
 		transformers: c.Transformers, resources: map[string]bool{}, groups: map[string]bool{},
-		data: k.data, checks: c.HealthChecks, hash: c.EncryptionFileContentHash, grace: c.KMSCloseGracePeriod, stop: stop,
+		data: k.data, checks: c.HealthChecks, hash: c.EncryptionFileContentHash, grace: c.KMSCloseGracePeriod, ends: ctx, stop: stop,
 	}
 	for gr := range c.Transformers {
 		switch {
@@ -151,45 +151,19 @@ func (g *generation) decrypt(ctx context.Context, key string, v []byte) (out []b
 	return nil, false, err
 }
 
-// awayError is the error of a value whose key management service does not answer.
-type awayError struct{ error }
-
-// Unwrap returns the error of the service, or of the library.
-func (e awayError) Unwrap() error { return e.error }
-
 // own decrypts with this generation only. Its error is awayError if a key management service
 // does not answer.
 func (g *generation) own(ctx context.Context, key string, v []byte) (out []byte, stale bool, err error) {
 	t := g.transformer(key)
 	switch {
-	case t != nil:
-		out, stale, err = t.decrypt(ctx, key, v)
-	case bytes.HasPrefix(v, []byte(prefix)):
+	case t == nil && bytes.HasPrefix(v, []byte(prefix)):
 		return nil, false, errNoKeys
-	default:
+	case t == nil:
 		return v, false, nil
+	case bytes.HasPrefix(v, []byte(prefix+"kms:")):
+		return g.managed(ctx, t, key, v)
 	}
-	if err == nil || !bytes.HasPrefix(v, []byte(prefix+"kms:")) {
-		return out, stale, err
-	}
-	// The library does not say whether the service was away, and a check may be what makes it
-	// ask the service again: then the value can be read by now.
-	if req, bad := http.NewRequestWithContext(ctx, http.MethodGet, "/healthz", http.NoBody); bad == nil && g.healthy(req) != nil {
-		return nil, false, awayError{err}
-	}
-	if out, stale, err = t.decrypt(ctx, key, v); err != nil && passing(err) {
-		err = awayError{err}
-	}
-	return out, stale, err
-}
-
-// passing reports whether a call of a key management service may succeed later.
-func passing(err error) bool {
-	switch status.Code(err) { //nolint:exhaustive // the others are answers of the service
-	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Canceled:
-		return true
-	}
-	return false
+	return t.decrypt(ctx, key, v)
 }
 
 // encrypt encrypts the value of a key.

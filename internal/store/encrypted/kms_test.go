@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -34,6 +36,7 @@ type plugin struct {
 	mu       sync.Mutex
 	keyID    string
 	broken   bool
+	answer   chan struct{} // nil, or Decrypt answers when it is closed
 	decrypts int
 }
 
@@ -106,7 +109,17 @@ func (p *plugin) Encrypt(_ context.Context, r *kmsapi.EncryptRequest) (*kmsapi.E
 	return &kmsapi.EncryptResponse{KeyId: id, Ciphertext: mask(id, r.GetPlaintext())}, nil
 }
 
-func (p *plugin) Decrypt(_ context.Context, r *kmsapi.DecryptRequest) (*kmsapi.DecryptResponse, error) {
+func (p *plugin) Decrypt(ctx context.Context, r *kmsapi.DecryptRequest) (*kmsapi.DecryptResponse, error) {
+	p.mu.Lock()
+	answer := p.answer
+	p.mu.Unlock()
+	if answer != nil {
+		select {
+		case <-answer:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	if _, err := p.state(); err != nil {
 		return nil, err
 	}
@@ -251,5 +264,60 @@ func TestReloadRefusesAPluginThatIsDown(t *testing.T) {
 	put(t, f, "secrets/default/a", "hello")
 	if got := encrypted.Encryption([]byte(get(t, f.log, "secrets/default/a"))); got != "k8s:enc:kms:v2:plugin:" {
 		t.Errorf("the value begins with %q", got)
+	}
+}
+
+// TestAPluginThatDoesNotAnswerCostsOneTimeout: what its keys are known for can be read meanwhile, and all else when it
+// answers again.
+func TestAPluginThatDoesNotAnswerCostsOneTimeout(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	p := newPlugin(t)
+	log := openLog(t, revlog.Options{Memory: true})
+	const values = 20
+	before := open(t, log, configuration("secrets", p.provider()))
+	for i := range values {
+		put(t, before, fmt.Sprintf("secrets/default/%d", i), "hello")
+	}
+	f := open(t, log, configuration("secrets", p.provider()))
+	put(t, f, "secrets/default/own", "with a key that is known")
+	answer := make(chan struct{})
+	p.mu.Lock()
+	p.answer = answer
+	p.mu.Unlock()
+	read := func(name string) (string, error) {
+		page, err := f.Read(t.Context(), store.Query{Start: "secrets/default/" + name})
+		if err != nil {
+			return "", err
+		}
+		return string(page.Records[0].Value), nil
+	}
+	var began time.Time
+	for i := range values {
+		_, err := read(strconv.Itoa(i))
+		if e, is := errors.AsType[*store.UnreadableError](err); !is || !e.Temporary {
+			t.Fatalf("read while the plugin does not answer: %v", err)
+		}
+		if i == 0 {
+			began = time.Now() // the first one has waited
+		}
+		if got, err := read("own"); err != nil || got != "with a key that is known" {
+			t.Fatalf("read what needs no answer: %q, %v", got, err)
+		}
+	}
+	// Each would take two seconds, the timeout in the configuration.
+	if took := time.Since(began); took > values*time.Second {
+		t.Errorf("the others took %v", took)
+	}
+	close(answer)
+	for range time.Tick(10 * time.Millisecond) {
+		got, err := read("0")
+		if err == nil && got == "hello" {
+			break
+		}
+		if e, is := errors.AsType[*store.UnreadableError](err); !is || !e.Temporary {
+			t.Fatalf("read when the plugin answers again: %q, %v", got, err)
+		}
 	}
 }
