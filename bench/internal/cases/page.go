@@ -13,7 +13,8 @@ import (
 const pageHead = `# Performance
 
 What was measured last, what misses its goal first. Cases and metrics that differ only in size or kind share a row: of
-those that miss their goal the farthest from it, of the others the nearest to it. [All figures](../bench/log/results.json).
+those that miss their goal the farthest from it, of the others the nearest to it, one for relays and one for replicas.
+[All figures](../bench/log/results.json).
 Peers: **generic** is the API server of Kubernetes without built-in kinds (` + "`k8s.io/apiextensions-apiserver`" + ` and etcd),
 **client-go** its informers. A relay, before the server that is named, has goals of its own. The
 [diary](../bench/log/diary.md) says what the cases do, how they are measured, and why figures are what they are.
@@ -69,6 +70,16 @@ func (r Result) family() string {
 	return family.FindString(r.Case)
 }
 
+// wide names the cases that share a row if their goals are met.
+func (r Result) wide() string {
+	switch first, _, _ := strings.Cut(r.family(), "-"); first {
+	case "relay", "replica", "watch", "select":
+		return first
+	default:
+		return r.family()
+	}
+}
+
 // shown reports whether a result has a place on the page: it has a goal, which is no mere check that
 // something is 0, where it is 0 for the peer too.
 func (r Result) shown() bool {
@@ -87,7 +98,7 @@ func (r *Record) lines() (missed, met []line) {
 			if l.margin > 1 {
 				missed = keep(missed, worst, one.family()+" "+size.ReplaceAllString(one.Metric, ""), l)
 			} else {
-				met = keep(met, nearest, one.family(), l)
+				met = keep(met, nearest, one.wide(), l)
 			}
 		}
 	}
