@@ -165,7 +165,7 @@ var inTests = map[string][]string{
 	"internal/store/storetest":   {"internal/store/revlog"},
 	"internal/registry":          {"internal/store/revlog", "internal/store/storetest", "internal/apiserver"},
 	"internal/registry/stored":   {"internal/store/storetest"},
-	"internal/admission":         {"internal/registry", "internal/store/revlog"},
+	"internal/admission":         {"internal/registry", "internal/store", "internal/store/revlog"},
 	"internal/admission/webhook": {"internal/auth", "internal/registry", "internal/store/revlog"},
 	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
 	"internal/baseline":          {"internal/store/revlog"},

@@ -82,7 +82,8 @@ func (k *Keys) load() (*generation, error) {
 	}
 	g := &generation{
 		transformers: c.Transformers, resources: map[string]bool{}, groups: map[string]bool{},
-		data: k.data, checks: c.HealthChecks, hash: c.EncryptionFileContentHash, grace: c.KMSCloseGracePeriod, ends: ctx, stop: stop,
+		data: k.data, checks: c.HealthChecks, hash: c.EncryptionFileContentHash, grace: c.KMSCloseGracePeriod,
+		ends: ctx, stop: stop,
 	}
 	for gr := range c.Transformers {
 		switch {
