@@ -31,7 +31,7 @@ func (p *Publisher) entry(ctx context.Context, r *Resource, c store.Change) (*wa
 		return nil, nil //nolint:nilerr // lose has noted it
 	}
 	key, rv := r.KeyOf(c.Key), kube.ResourceVersion(c.Revision)
-	if c.Deleted && (r.unread.get(key) != nil || c.Previous != nil && c.Previous.Unreadable != nil) {
+	if c.Deleted && (r.unread.get(key, 0) != nil || c.Previous != nil && c.Previous.Unreadable != nil) {
 		p.restore(r, key, rv)
 		last := p.latest(r, key)
 		if last == nil {
@@ -68,7 +68,7 @@ func (p *Publisher) latest(r *Resource, key wire.Key) *wire.Object {
 // its resource.
 func (p *Publisher) lose(ctx context.Context, r *Resource, why *store.UnreadableError) {
 	key := r.KeyOf(why.Key)
-	again := r.unread.get(key) != nil
+	again := r.unread.get(key, 0) != nil
 	r.unread.put(Unreadable{Resource: r.GR, Key: key, Known: p.latest(r, key) != nil, Why: why})
 	r.Cache.Interrupt()
 	if len(p.unread) == 0 {
@@ -85,7 +85,7 @@ func (p *Publisher) lose(ctx context.Context, r *Resource, why *store.Unreadable
 
 // restore notes that an object whose value could not be read has another one at rv.
 func (p *Publisher) restore(r *Resource, key wire.Key, rv kube.ResourceVersion) {
-	if r.unread.replaced(key) {
+	if r.unread.replaced(key, rv) {
 		r.SetWholeFrom(rv) // before it is seen
 	}
 }
@@ -239,7 +239,7 @@ func (p *Publisher) reload(ctx context.Context, r *Resource) error {
 				continue
 			}
 		}
-		r.unread.replaced(o.Key)
+		r.unread.replaced(o.Key, now)
 		entries = append(entries, e)
 	}
 	p.follower.Appended(r, entries)

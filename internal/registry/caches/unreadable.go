@@ -30,22 +30,23 @@ type Unreadable struct {
 }
 
 // unread are the objects of a resource whose latest values cannot be read. Only the publisher changes
-// them: before anything of the revision of such a value is seen, and, when all of a later one is.
+// them, before anything of the revision is seen at which one comes or is replaced.
 type unread struct {
 	count atomic.Int64 // of all: readers need no lock while there are none
 
-	// mu guards all.
-	mu     sync.Mutex
-	all    map[wire.Key]*unreadable
-	sorted []Unreadable // all of them in the order of their keys, never changed; nil: not known
+	// mu guards what follows.
+	mu      sync.Mutex
+	all     map[wire.Key]*unreadable
+	sorted  []Unreadable // all of them in the order of their keys, never changed; nil: not known
+	passing int          // how many are replaced
 }
 
-// unreadable is one of them. The publisher sets replaced when it has another value, which can be read
-// when it is published.
+// unreadable is one of them. replaced is the revision of another value, which can be read when it is
+// published; 0: there is none.
 type unreadable struct {
 	Unreadable
 
-	replaced bool
+	replaced kube.ResourceVersion
 }
 
 func (u *unread) put(o Unreadable) {
@@ -54,68 +55,97 @@ func (u *unread) put(o Unreadable) {
 	if u.all == nil {
 		u.all = map[wire.Key]*unreadable{}
 	}
+	if was := u.all[o.Key]; was != nil && was.replaced != 0 {
+		u.passing--
+	}
 	u.all[o.Key], u.sorted = &unreadable{Unreadable: o}, nil
 	u.count.Store(int64(len(u.all)))
 }
 
-// get returns one of them; nil: it can be read.
-func (u *unread) get(key wire.Key) *unreadable {
+// get returns one of them as it is at a revision; nil: it can be read.
+func (u *unread) get(key wire.Key, at kube.ResourceVersion) *unreadable {
 	if u.count.Load() == 0 {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.all[key]
+	o := u.all[key]
+	if o == nil || o.replaced != 0 && o.replaced <= at {
+		return nil
+	}
+	return o
 }
 
-// replaced notes that an object has another value, if it is one of them, and reports that.
-func (u *unread) replaced(key wire.Key) bool {
+// replaced notes that an object has another value at a revision, if it is one of them, and reports that.
+func (u *unread) replaced(key wire.Key, at kube.ResourceVersion) bool {
 	if u.count.Load() == 0 {
 		return false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	o := u.all[key]
-	if o != nil {
-		o.replaced = true
+	if o == nil {
+		return false
 	}
-	return o != nil
+	if o.replaced == 0 {
+		u.passing++
+	}
+	o.replaced = at
+	return true
 }
 
 // settle removes those that were replaced, and returns how many are left.
 func (u *unread) settle() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	maps.DeleteFunc(u.all, func(_ wire.Key, o *unreadable) bool { return o.replaced })
-	u.sorted = nil
+	maps.DeleteFunc(u.all, func(_ wire.Key, o *unreadable) bool { return o.replaced != 0 })
+	u.sorted, u.passing = nil, 0
 	u.count.Store(int64(len(u.all)))
 	return len(u.all)
 }
 
-// list returns them in the order of their keys. The caller does not change the slice.
-func (u *unread) list() []Unreadable {
+// list returns those that there are at a revision, in the order of their keys. The caller does not change the slice.
+func (u *unread) list(at kube.ResourceVersion) []Unreadable {
 	if u.count.Load() == 0 {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.passing > 0 {
+		return u.sortedLocked(at)
+	}
 	if u.sorted == nil {
-		u.sorted = make([]Unreadable, 0, len(u.all))
-		for _, o := range u.all {
-			u.sorted = append(u.sorted, o.Unreadable)
-		}
-		slices.SortFunc(u.sorted, func(a, b Unreadable) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
+		u.sorted = u.sortedLocked(at)
 	}
 	return u.sorted
 }
 
+func (u *unread) sortedLocked(at kube.ResourceVersion) []Unreadable {
+	sorted := make([]Unreadable, 0, len(u.all))
+	for _, o := range u.all {
+		if o.replaced == 0 || o.replaced > at {
+			sorted = append(sorted, o.Unreadable)
+		}
+	}
+	slices.SortFunc(sorted, func(a, b Unreadable) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
+	return sorted
+}
+
+// seen is the revision up to which readers see everything; 0 in a mirror, where all can be read.
+func (r *Resource) seen() kube.ResourceVersion {
+	if r.of == nil {
+		return 0
+	}
+	return r.of.published()
+}
+
 // Unreadable returns the objects whose latest values cannot be read, in the order of their keys. The caller does not
 // change the slice.
-func (r *Resource) Unreadable() []Unreadable { return r.unread.list() }
+func (r *Resource) Unreadable() []Unreadable { return r.unread.list(r.seen()) }
 
 // Readable returns 500 for an object whose latest value cannot be read, otherwise nil.
 func (r *Resource) Readable(key wire.Key) error {
-	if o := r.unread.get(key); o != nil {
+	if o := r.unread.get(key, r.seen()); o != nil {
 		return wire.Internal(o.Why)
 	}
 	return nil
@@ -132,7 +162,7 @@ var errElsewhere = errors.New("an object in another namespace cannot be read")
 // are, or follow their changes. Otherwise it is nil. It names those in the namespace of the request, or ("") all: who
 // asks may not know what is in others. The reason and the causes are those of upstream's lists.
 func (r *Resource) Whole(namespace string) error {
-	all := r.unread.list()
+	all := r.Unreadable()
 	if len(all) == 0 {
 		return nil
 	}
@@ -158,7 +188,7 @@ func (r *Resource) Whole(namespace string) error {
 
 // WholeIn is Whole for who looks at one namespace only, or ("") at all: objects of others need not be readable.
 func (r *Resource) WholeIn(namespace string) error {
-	if len(among(r.unread.list(), namespace)) == 0 {
+	if len(among(r.Unreadable(), namespace)) == 0 {
 		return nil
 	}
 	return r.Whole(namespace)
