@@ -257,7 +257,8 @@ func (r *fsckReport) repair(dir, kept string, faults []auth.Fault) error {
 func (r *fsckReport) print(io streams) {
 	io.printf("%s: %s\n", r.Directory, r.State)
 	for _, copied := range r.Copies {
-		io.printf("%s: not checked: it is a copy of what etcd has; a server says if it is damaged, and goes on without it\n", copied)
+		io.printf("%s: not checked: it is a copy of what etcd has; a server says if it is damaged, and goes on without it\n",
+			copied)
 	}
 	problems := r.Credentials
 	if r.Log != nil {
