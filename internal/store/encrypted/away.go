@@ -108,7 +108,7 @@ func (g *generation) managed(ctx context.Context, t *transformer, key string, v 
 		v := bytes.Clone(v)
 		// It ends with the generation, or after the timeout of the service. There is one for each service.
 		go func() {
-			_, _, err := g.ask(g.ends, t, key, v) //nolint:contextcheck // the caller does not wait
+			_, _, err := g.ask(g.ends, t, key, v)
 			g.outages.note(v, err)
 		}()
 	}
