@@ -79,7 +79,7 @@ func TestAKeyServiceThatIsAwayIsAskedOnceForAllValues(t *testing.T) {
 		var away atomic.Bool
 		s, _ := sharing(t, log, registry.Config{Store: managed{log, "secrets", &away}})
 		away.Store(true)
-		for _, name := range strings.Split("abcdefghi", "") {
+		for name := range strings.SplitSeq("abcdefghi", "") {
 			s.store("secrets/default/"+name,
 				`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"`+name+`","namespace":"default","uid":"1"}}`)
 		}
