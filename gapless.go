@@ -19,9 +19,10 @@
 // [RelayResource] for each resource.
 //
 // A server over etcd is a replica. A [ReplicaStatus], at [ReplicaStatusPath], says how far it is, with a
-// [ReplicaFloor] for each resource whose history begins later and a [ReplicaHole] for what it has missed; how etcd
-// is ([ReplicaEtcd], with a [ReplicaEtcdMember] for each member); which other replicas there are, each a
-// [ReplicaMember]; and the same of each other etcd cluster, a [ReplicaOverride].
+// [ReplicaFloor] for each resource whose history begins later, a [ReplicaHole] for what it has missed, and a
+// [ReplicaUnreadable] for each object that cannot be read; how etcd is ([ReplicaEtcd], with a [ReplicaEtcdMember] for
+// each member); which other replicas there are, each a [ReplicaMember]; and the same of each other etcd cluster, a
+// [ReplicaOverride].
 package gapless
 
 import (

@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/differential/play"
 	"github.com/gapless-io/gapless/conformance/differential/script"
+	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 )
 
 // server is one of the two, as package play wants it, with its webhooks.
@@ -44,7 +45,7 @@ func start(t *testing.T) *servers {
 	r, binary := startReference(t, key), program(t)
 	all := &servers{
 		upstream: &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key),
-		replica: startProgram(t, binary, key, "--etcd-servers="+startEtcd(t, t.TempDir()).URL()),
+		replica: startProgram(t, binary, key, "--etcd-servers="+etcd.StartFor(t, etcd.Options{NoSync: true}).URL()),
 	}
 	for _, s := range []*server{all.upstream, all.gapless, all.replica} {
 		s.hook = newHook(t)

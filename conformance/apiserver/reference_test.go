@@ -84,7 +84,7 @@ func startReference(t *testing.T, key string) *reference {
 	t.Helper()
 	tools, dir := harness.CacheDir(t, "apiserver"), t.TempDir()
 	harness.Must(t, "program", []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", "tool")
-	member := startEtcd(t, dir)
+	member := etcd.StartFor(t, etcd.Options{Dir: dir, NoSync: true})
 	r := &reference{audit: filepath.Join(dir, "audit.log"), etcd: member.URL()}
 	certificates, port := filepath.Join(dir, "certificates"), freePort(t)
 	args := append([]string{
@@ -121,21 +121,6 @@ func startReference(t *testing.T, key string) *reference {
 	})
 	r.wait(t, port, filepath.Join(certificates, "apiserver.crt"), ended)
 	return r
-}
-
-// startEtcd runs an etcd in a directory until the test ends.
-func startEtcd(t *testing.T, dir string) *etcd.Member {
-	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Options{Dir: dir, NoSync: true})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := member.Stop(); err != nil {
-			t.Errorf("stop etcd: %v", err)
-		}
-	})
-	return member
 }
 
 // wait returns when the server is ready, or fails the test if its process has ended.

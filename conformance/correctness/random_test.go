@@ -33,21 +33,6 @@ const (
 	keeping = 30 * time.Millisecond
 )
 
-// startEtcd runs an etcd until the test ends, and returns its URL.
-func startEtcd(t *testing.T) string {
-	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := member.Stop(); err != nil {
-			t.Errorf("stop etcd: %v", err)
-		}
-	})
-	return member.URL()
-}
-
 func TestRandomHistoriesMatchUpstreamsModel(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -64,7 +49,7 @@ func TestRandomHistoriesMatchUpstreamsModel(t *testing.T) {
 			t.Logf("seed %d (the choices are made again with -seed %d, the scheduling is not)", seed, seed)
 			cfg := upstream.Config{Dir: t.TempDir(), Window: of.window}
 			if of.etcd {
-				cfg.Etcd = startEtcd(t)
+				cfg.Etcd = etcd.StartFor(t, etcd.Options{NoSync: true}).URL()
 			}
 			r := play(t, seed, cfg)
 			if t.Failed() {

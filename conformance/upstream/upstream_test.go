@@ -31,24 +31,10 @@ func engines() map[string]func(t *testing.T) upstream.Config {
 			return upstream.Config{Dir: t.TempDir(), Window: tinyWindow}
 		},
 		"etcd": func(t *testing.T) upstream.Config {
-			return upstream.Config{Dir: t.TempDir(), Etcd: startEtcd(t), Window: tinyWindow}
+			member := etcd.StartFor(t, etcd.Options{NoSync: true})
+			return upstream.Config{Dir: t.TempDir(), Etcd: member.URL(), Window: tinyWindow}
 		},
 	}
-}
-
-// startEtcd runs an etcd until the test ends, and returns its URL.
-func startEtcd(t *testing.T) string {
-	t.Helper()
-	member, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := member.Stop(); err != nil {
-			t.Errorf("stop etcd: %v", err)
-		}
-	})
-	return member.URL()
 }
 
 func suites() map[string]suite {
