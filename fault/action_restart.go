@@ -28,7 +28,9 @@ func (a *Restart) Serve(_ http.ResponseWriter, r *http.Request, _ http.Handler) 
 	if h := faulthost.Of(in.set).Host(); a.Store != "" && h != nil {
 		in.rule.failed(h.Restart(string(a.Store)))
 	} else {
-		in.rule.removal.at(in.set.conns.Restart(cmp.Or(a.For, time.Second)))
+		// What ends it is known before anybody can see it: the rule may be removed right then.
+		in.rule.removal.at(in.set.conns.Refuse(cmp.Or(a.For, time.Second)))
+		in.set.conns.Cut()
 	}
 	cut(r, Severed)
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -307,6 +308,63 @@ func TestPingsOfASilentConnectionAreNotAnswered(t *testing.T) {
 		t.Error("an answer")
 	}
 	transport.CloseIdleConnections()
+}
+
+// removing is a listener of connections that remove a rule when they are closed.
+type removing struct {
+	net.Listener
+
+	remove func()
+}
+
+type removingConn struct {
+	net.Conn
+
+	remove func()
+}
+
+func (l removing) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return removingConn{c, l.remove}, err
+}
+
+func (c removingConn) Close() error {
+	c.remove()
+	return c.Conn.Close()
+}
+
+func TestARestartEndsWhenItsRuleIsRemovedAsItBegins(t *testing.T) {
+	s := fault.New(1)
+	if err := s.Add(fault.Rule{Name: "restart", Action: &fault.Restart{For: time.Minute}, Count: 1}); err != nil {
+		t.Fatalf("add: %v", err)
+	}
+	var first atomic.Bool
+	removed := make(chan error, 1)
+	server := httptest.NewUnstartedServer(s.Handler(fine()))
+	server.Listener = s.Listener(removing{server.Listener, func() {
+		if first.Swap(true) {
+			return
+		}
+		s.Remove("restart")
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err == nil {
+			_, err = conn.Write([]byte("GET /version HTTP/1.0\r\n\r\n"))
+		}
+		if err == nil {
+			_, err = io.ReadAll(conn)
+			_ = conn.Close() // it was read
+		}
+		removed <- err
+	}})
+	server.Config.ConnContext = s.ConnContext
+	server.Start()
+	defer server.Close()
+	if _, err := (stand{server, s, nil}).get(t.Context(), t, "/version"); err == nil {
+		t.Error("no restart")
+	}
+	if err := <-removed; err != nil {
+		t.Errorf("after the removal: %v", err)
+	}
 }
 
 func TestRestartClosesAndRefusesConnections(t *testing.T) {

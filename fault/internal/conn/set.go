@@ -20,15 +20,18 @@ type Set struct {
 // it accepts a connection and resets it, because only a closed port can refuse one.
 func (s *Set) Listener(of net.Listener) net.Listener { return &listener{of, s} }
 
-// Restart closes all connections and refuses new ones for a time, at most until the
-// caller ends that.
-func (s *Set) Restart(d time.Duration) (end func()) {
+// Refuse refuses new connections for a time, at most until the caller ends that.
+func (s *Set) Refuse(d time.Duration) (end func()) {
 	until := time.Now().Add(d).UnixNano()
 	s.down.Store(until)
+	return func() { s.down.CompareAndSwap(until, 0) }
+}
+
+// Cut closes all connections.
+func (s *Set) Cut() {
 	for _, c := range s.all() {
 		c.Cut()
 	}
-	return func() { s.down.CompareAndSwap(until, 0) }
 }
 
 // IsDown reports whether the server is to look as if it were restarting.
@@ -76,8 +79,8 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &Conn{Conn: inner, set: l.set, listener: l}
+		l.set.add(c) // before it looks: a restart that is not seen here closes it
 		if !l.set.IsDown() {
-			l.set.add(c)
 			return c, nil
 		}
 		c.Reset()
