@@ -58,6 +58,19 @@ func TestAtMostTwoStepsMayBeFlaky(t *testing.T) {
 	}
 }
 
+func TestARunThatFailsNamesWhatFailedInEveryLane(t *testing.T) {
+	out, passed := steps(t, `(step a once A; step b once B) >"$logs/lane.1"; step c once C || { broken; exit 1; }`)
+	if passed {
+		t.Errorf("three flaky steps passed:\n%s", out)
+	}
+	if !strings.HasSuffix(out, "\nFAILED: a: TestOfA\nFAILED: b: TestOfB\nFAILED: c: TestOfC\n") {
+		t.Errorf("the end does not name what failed:\n%s", out)
+	}
+	if !strings.Contains(out, "--- FAIL: TestOfA") {
+		t.Errorf("what a lane's step said is lost:\n%s", out)
+	}
+}
+
 // The lane's step ends only when the flaky step has begun to wait for it, and the flaky
 // step's second run looks whether it has ended.
 func TestAStepRunsAgainWithNoOtherBesideIt(t *testing.T) {
