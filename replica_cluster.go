@@ -120,9 +120,9 @@ func (l clusterLayout) Encode(key string, value []byte) ([]byte, error) {
 	return l.replica.layout.Encode(key, value)
 }
 
-// Decode implements etcd.Layout.
-func (l clusterLayout) Decode(key string, stored []byte) ([]byte, error) {
-	return l.replica.layout.Decode(key, stored)
+// AppendDecoded implements etcd.Layout.
+func (l clusterLayout) AppendDecoded(b []byte, key string, stored []byte) ([]byte, error) {
+	return l.replica.layout.AppendDecoded(b, key, stored)
 }
 
 // admit refuses the objects of a migration that did not finish, and a cluster under two names: two logs of it would be

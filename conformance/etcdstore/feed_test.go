@@ -21,7 +21,7 @@ type encryptedLayout struct {
 	moved  chan struct{} // closed and replaced when that grows
 }
 
-func (l *encryptedLayout) Decode(key string, stored []byte) ([]byte, error) {
+func (l *encryptedLayout) AppendDecoded(b []byte, key string, stored []byte) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.locked {
@@ -30,7 +30,7 @@ func (l *encryptedLayout) Decode(key string, stored []byte) ([]byte, error) {
 		l.moved = make(chan struct{})
 		return nil, &store.UnreadableError{Key: key, Encryption: "kms", Temporary: true, Cause: errNoKeys}
 	}
-	return l.plain.Decode(key, stored)
+	return l.plain.AppendDecoded(b, key, stored)
 }
 
 func (l *encryptedLayout) lock(locked bool) {

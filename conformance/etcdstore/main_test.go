@@ -45,8 +45,8 @@ func (p plain) Encode(_ string, value []byte) ([]byte, error) {
 	return append(bytes.Clone(mark), value...), nil
 }
 
-func (p plain) Decode(_ string, stored []byte) ([]byte, error) {
-	return bytes.Clone(bytes.TrimPrefix(stored, mark)), nil
+func (p plain) AppendDecoded(b []byte, _ string, stored []byte) ([]byte, error) {
+	return append(b, bytes.TrimPrefix(stored, mark)...), nil
 }
 
 // running is a store that follows etcd.

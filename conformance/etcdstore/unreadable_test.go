@@ -18,11 +18,11 @@ type choosy struct{ plain }
 
 var errDamaged = errors.New("it is no object")
 
-func (l choosy) Decode(key string, stored []byte) ([]byte, error) {
+func (l choosy) AppendDecoded(b []byte, key string, stored []byte) ([]byte, error) {
 	if strings.HasPrefix(string(stored), "damaged") {
 		return nil, errDamaged
 	}
-	return l.plain.Decode(key, stored)
+	return l.plain.AppendDecoded(b, key, stored)
 }
 
 // TestAValueThatCannotBeReadIsDeliveredToWhomAsksForIt: all others get an error as long as it is the latest of its key,

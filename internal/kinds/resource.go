@@ -76,6 +76,10 @@ type Resource struct {
 	// FromProtobuf is the reverse: the tree that the Go struct of a message is encoded as, with
 	// apiVersion and kind. It does not keep message.
 	FromProtobuf func(message []byte) (map[string]any, error)
+	// AppendProtobuf appends what wire.Canonical makes of the tree of FromProtobuf, with the defaults of the kind and
+	// without metadata.selfLink, in a fraction of the time. It returns false for a message with anything
+	// unusual in it, which FromProtobuf may decode. It is nil for a kind with defaults, and where FromProtobuf is.
+	AppendProtobuf func(b, message []byte) ([]byte, bool)
 }
 
 // ScalePaths are the JSON paths of a scale subresource, without the leading dot.

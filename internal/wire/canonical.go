@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"sync"
@@ -258,11 +259,19 @@ func (e *encoder) other(value any) error {
 
 // AppendString appends s to b as JSON, escaped as encoding/json does without HTML
 // escapes: invalid UTF-8 becomes U+FFFD.
-func AppendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte { return appendText(b, s) }
+
+// AppendText is AppendString for bytes, which it does not keep.
+func AppendText(b, s []byte) []byte { return appendText(b, s) }
+
+func appendText[T string | []byte](b []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	done := 0 // s[:done] is written
 	for i := 0; i < len(s); {
+		if i = plainEnd(s, i); i == len(s) {
+			break
+		}
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
 			i++
@@ -290,7 +299,7 @@ func AppendString(b []byte, s string) []byte {
 			done = i
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
+		r, size := utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)])) // so few bytes are not copied to the heap
 		switch {
 		case r == utf8.RuneError && size == 1:
 			b = append(append(b, s[done:i]...), `\ufffd`...)
@@ -303,4 +312,19 @@ func AppendString(b []byte, s string) []byte {
 		i += size
 	}
 	return append(append(b, s[done:]...), '"')
+}
+
+// plainEnd moves over text that is written as it is, eight bytes at a time: up to the first that is not, or up to the
+// last seven bytes.
+func plainEnd[T string | []byte](s T, i int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		v := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		// The lowest mark is right: see kube/scan specialBytes.
+		if marks := (v | (v - ones*' ') | ((v ^ ones*'"') - ones) | ((v ^ ones*'\\') - ones)) & highs; marks != 0 {
+			return i + bits.TrailingZeros64(marks)/8
+		}
+	}
+	return i
 }

@@ -44,12 +44,15 @@ func NewSharing(value []byte, rv kube.ResourceVersion, sel []FieldPath, with *te
 	if o.at.metadata == 0 {
 		return nil, &kube.DecodeError{Offset: -1, Why: "the object has no metadata"}
 	}
-	own := o
+	var raw []byte
 	if with != nil {
-		own = o.share(with.Text, len(`"resourceVersion":"",`)+len(strconv.FormatUint(uint64(rv), 10)))
+		room := len(`"resourceVersion":"",`) + len(strconv.FormatUint(uint64(rv), 10))
+		if raw, o.shared = o.split(with.Text, room); raw != nil {
+			o.raw = raw
+		}
 	}
-	own.stamp(rv, own != o)
-	return own, nil
+	o.stamp(rv, raw != nil)
+	return o, nil
 }
 
 // parse makes an Object over raw itself.

@@ -27,13 +27,21 @@ type shared struct {
 // without them in its own bytes; the object itself if it has none to share. Who manages which
 // fields is most of the bytes of many objects, and differs little between those of a kind. JSON
 // then puts the bytes together at each call; Parts and Size do not.
-func (o *Object) Share(with *texts.Set) *Object { return o.share(with.Text, 0) }
-
-// share shares the texts that find returns, nil for one that is not shared. It leaves room for some
-// bytes at the end of the object's own.
-func (o *Object) share(find func([]byte) *texts.Text, room int) *Object {
-	if o.at.managed <= max(o.at.metadata, o.at.rvEnd, o.at.cutEnd, o.at.apiVersionEnd) || len(o.shared) > 0 {
+func (o *Object) Share(with *texts.Set) *Object {
+	raw, shared := o.split(with.Text, 0)
+	if shared == nil {
 		return o
+	}
+	other := o.copied()
+	other.raw, other.shared = raw, shared
+	return other
+}
+
+// split returns the texts that find returns, and a copy of the object's own bytes without them, with room for some
+// more at its end; nil if find returns none. It returns nil for one that is not shared.
+func (o *Object) split(find func([]byte) *texts.Text, room int) (raw []byte, all []shared) {
+	if o.at.managed <= max(o.at.metadata, o.at.rvEnd, o.at.cutEnd, o.at.apiVersionEnd) || len(o.shared) > 0 {
+		return nil, nil
 	}
 	var found [mostShared]struct {
 		from, to int
@@ -51,22 +59,21 @@ func (o *Object) share(find func([]byte) *texts.Text, room int) *Object {
 		return n < mostShared
 	})
 	if n == 0 {
-		return o
+		return nil, nil
 	}
-	other := o.copied()
-	other.raw = make([]byte, 0, len(o.raw)-less+room)
-	other.shared = make([]shared, 0, n)
+	raw = make([]byte, 0, len(o.raw)-less+room)
+	all = make([]shared, 0, n)
 	begin := 0
 	for _, place := range found[:n] {
-		other.raw = append(other.raw, o.raw[begin:place.from]...)
+		raw = append(raw, o.raw[begin:place.from]...)
 		begin = place.to
-		other.shared = append(other.shared, shared{Text: place.Text, after: len(other.raw)})
+		all = append(all, shared{Text: place.Text, after: len(raw)})
 	}
-	other.raw = append(other.raw, o.raw[begin:]...)
-	for i := range other.shared {
-		other.shared[i].after = len(other.raw) - other.shared[i].after
+	raw = append(raw, o.raw[begin:]...)
+	for i := range all {
+		all[i].after = len(raw) - all[i].after
 	}
-	return other
+	return raw, all
 }
 
 // managers yields the places of each entry of managedFields: what precedes the time and what follows

@@ -196,14 +196,18 @@ func (o *Object) WithValue(value []byte) (*Object, error) {
 	if len(o.shared) == 0 {
 		return other, nil
 	}
-	return other.share(func(text []byte) *texts.Text {
+	raw, shared := other.split(func(text []byte) *texts.Text {
 		for _, s := range o.shared {
 			if bytes.Equal(s.Bytes, text) {
 				return s.Text
 			}
 		}
 		return nil
-	}, 0), nil
+	}, 0)
+	if shared != nil {
+		other.raw, other.shared = raw, shared
+	}
+	return other, nil
 }
 
 // empty says that the object is {}.

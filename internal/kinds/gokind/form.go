@@ -51,3 +51,13 @@ func (t *goType[T, P]) decodeMessage(message []byte) (tree.Object, error) {
 	}
 	return content, nil
 }
+
+// appendMessage is kinds.Resource.AppendProtobuf, of a kind without defaults. The empty status that Default fills in is
+// in every message that has none.
+func (t *goType[T, P]) appendMessage(b, message []byte) ([]byte, bool) {
+	s, err := t.shape()
+	if err != nil || t.hasStatus && !s.Always("status") {
+		return b, false
+	}
+	return s.AppendMessage(b, t.apiVersion, t.gvk.Kind, message)
+}

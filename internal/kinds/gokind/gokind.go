@@ -111,6 +111,9 @@ func Of[T any, P Object[T]](r Row, check Rules[P]) *kinds.Resource {
 	typ := newType[T, P](res.GVK())
 	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.Status, r.Name, r.Defaults, check
 	res.Type, res.Protobuf, res.FromProtobuf = typ, typ.encodeProtobuf, typ.decodeMessage
+	if r.Defaults == nil {
+		res.AppendProtobuf = typ.appendMessage
+	}
 	if r.Status {
 		res.CheckStatus = typ.validateStatus
 	}

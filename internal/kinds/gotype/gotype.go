@@ -3,7 +3,8 @@
 // there or never when they are empty. It does so in place, and in a quarter of the time.
 //
 // A [Struct] is what is known of a struct type, found once by
-// reflection. It also converts between trees and structs ([Struct.Fill], [Struct.Tree]).
+// reflection. It also converts between trees and structs ([Struct.Fill], [Struct.Tree]), and
+// writes protobuf messages as JSON without either ([Struct.AppendMessage]).
 package gotype
 
 import (
@@ -20,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Struct is a struct type as JSON has it. It is immutable and safe for concurrent use.
@@ -27,6 +30,7 @@ type Struct struct {
 	fields  map[string]*field
 	ordered []*field       // the same ones
 	empty   map[string]any // the members of an empty one
+	message message        // as protobuf has it
 }
 
 // field is a member of a struct.
@@ -38,6 +42,8 @@ type field struct {
 	omitEmpty, omitZero bool
 	// isZero reports whether omitzero leaves out a value; nil: the tag does not have it.
 	isZero func(reflect.Value) bool
+	label  string // the name as a member of an object begins with it
+	slot   int    // place in message.members
 }
 
 // valueType is the type of a value.
@@ -47,8 +53,9 @@ type valueType struct {
 	// pointer points to.
 	elem *valueType
 	// object is set for structs.
-	object *Struct
-	of     reflect.Type
+	object    *Struct
+	of        reflect.Type
+	isMessage bool // in protobuf, whatever its kind
 }
 
 // kind is how a value is decoded and encoded.
@@ -109,16 +116,18 @@ func (c *structs) structOf(t reflect.Type) (*Struct, error) {
 		c.made = map[reflect.Type]*Struct{}
 	}
 	c.made[t] = s // before its fields: a type can contain itself
-	if err := c.addFields(s, t, nil); err != nil {
+	var all places
+	if err := c.addFields(s, t, nil, &all); err != nil {
 		delete(c.made, t)
 		return nil, err
 	}
+	s.message = messageOf(s.ordered, all)
 	return s, nil
 }
 
 // addFields adds to s the fields of a struct type that is found by an index, its own or one
-// that is embedded in it.
-func (c *structs) addFields(s *Struct, t reflect.Type, index []int) error {
+// that is embedded in it, and to all those that are in messages.
+func (c *structs) addFields(s *Struct, t reflect.Type, index []int, all *places) error {
 	for f := range t.Fields() {
 		at := append(slices.Clip(index), f.Index...)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -129,9 +138,11 @@ func (c *structs) addFields(s *Struct, t reflect.Type, index []int) error {
 			if f.Type.Kind() != reflect.Struct {
 				return fmt.Errorf("%s embeds %s, which is no struct", t, f.Type)
 			}
-			if err := c.addFields(s, f.Type, at); err != nil {
+			var inside places
+			if err := c.addFields(s, f.Type, at, &inside); err != nil {
 				return err
 			}
+			all.addEmbedded(f, inside)
 			continue
 		case name == "":
 			name = f.Name
@@ -147,8 +158,10 @@ func (c *structs) addFields(s *Struct, t reflect.Type, index []int) error {
 		if added.omitZero {
 			added.isZero = value.OmitZeroFunc(f.Type)
 		}
+		added.label = string(wire.AppendString(nil, name)) + ":"
 		s.fields[name] = added
 		s.ordered = append(s.ordered, added)
+		all.add(f, added)
 	}
 	return nil
 }
@@ -173,7 +186,7 @@ func known(t reflect.Type) kind {
 
 // typeOf returns what is known of a type. mu is held.
 func (c *structs) typeOf(t reflect.Type) (*valueType, error) {
-	v := &valueType{of: t, kind: known(t)}
+	v := &valueType{of: t, kind: known(t), isMessage: isMessage(t)}
 	// A pointer has the methods of what it points to, and is null besides.
 	if v.kind != other || t.Kind() != reflect.Pointer && encodesItself(t) {
 		return v, nil

@@ -32,6 +32,8 @@ type version struct {
 	// fromProtobuf and fromJSON make a tree in this version; fromProtobuf is nil for a kind that is stored in
 	// JSON only.
 	fromProtobuf, fromJSON func(data []byte) (map[string]any, error)
+	// appendProtobuf is kinds.Resource.AppendProtobuf; nil if there is none, or the codec's finish adds to it.
+	appendProtobuf func(b, message []byte) ([]byte, bool)
 	// convert makes of it one in the version of the resource; nil: it is in that already.
 	convert func(content map[string]any) (map[string]any, error)
 }
@@ -56,16 +58,24 @@ func (l *Layout) Encode(key string, value []byte) ([]byte, error) {
 	return stored, nil
 }
 
-// Decode returns the value of the store for one that kube-apiserver has in etcd: protobuf or JSON, in any
-// version that can be converted to that in which this server stores the resource, with the defaults that
-// kube-apiserver fills in when it reads it. It does not keep stored. Errors: *ValueError, *KeyError.
+// Decode is AppendDecoded to nothing.
 func (l *Layout) Decode(key string, stored []byte) ([]byte, error) {
+	return l.AppendDecoded(nil, key, stored)
+}
+
+// AppendDecoded appends to b the value of the store for one that kube-apiserver has in etcd: protobuf or JSON, in any
+// version that can be converted to that in which this server stores the resource, with the defaults that
+// kube-apiserver fills in when it reads it. It does not keep stored. Errors: *ValueError, *KeyError; b may have been
+// written to then.
+func (l *Layout) AppendDecoded(b []byte, key string, stored []byte) ([]byte, error) {
 	name, _, _ := strings.Cut(key, "/")
 	var content map[string]any
 	var err error
-	b := l.byName[name]
-	if b != nil {
-		content, err = b.codec.decode(stored)
+	if known := l.byName[name]; known != nil {
+		if value, ok := known.codec.appendPlain(b, stored); ok {
+			return value, nil
+		}
+		content, err = known.codec.decode(stored)
 	} else {
 		plural, group, found := strings.Cut(name, ".")
 		if !found || !custom(group, plural) {
@@ -83,7 +93,10 @@ func (l *Layout) Decode(key string, stored []byte) ([]byte, error) {
 	if err != nil {
 		return nil, &ValueError{Key: key, Err: err}
 	}
-	return value, nil
+	if b == nil {
+		return value, nil
+	}
+	return append(b, value...), nil
 }
 
 // decodeCustom reads an object of a custom resource, in the version in which it is. Its definition may not be
@@ -150,6 +163,26 @@ func (c *codec) head(stored []byte) (is typeMeta, e envelope, err error) {
 		err = ErrCorrupt
 	}
 	return is, e, err
+}
+
+// appendPlain is decode and wire.Canonical in one step, for a value that can be read without a tree. It returns false
+// for any other.
+func (c *codec) appendPlain(b, stored []byte) ([]byte, bool) {
+	if formOf(stored) != protobufForm {
+		return b, false
+	}
+	e, err := open(stored)
+	if err != nil {
+		return b, false
+	}
+	read := c.versions[c.typeMeta(e)].appendProtobuf
+	if read == nil {
+		return b, false
+	}
+	if b == nil {
+		b = make([]byte, 0, len(stored)+len(stored)/4) // JSON takes a little more
+	}
+	return read(b, e.message)
 }
 
 // decode reads a value of a built-in resource.

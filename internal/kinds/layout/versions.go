@@ -170,7 +170,7 @@ func codecOf(catalog *kinds.Catalog, r *kinds.Resource, older []other) codec {
 		c.encode, c.standard, c.versions = encodeDefinition, definitionStandard(), definitionVersions(r)
 		return c
 	}
-	c.versions[own] = version{fromProtobuf: r.FromProtobuf, fromJSON: fromJSON(r)}
+	c.versions[own] = version{fromProtobuf: r.FromProtobuf, fromJSON: fromJSON(r), appendProtobuf: r.AppendProtobuf}
 	c.encode = encoder(r.GVK(), r.Protobuf)
 	served := []*kinds.Resource{r}
 	for view := range catalog.All() {

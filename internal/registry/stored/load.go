@@ -14,8 +14,8 @@ import (
 // loadPage is how many records are read at once for Load.
 const loadPage = 1000
 
-// Load returns all objects at a revision, in the order of their keys. It decodes on
-// all processors while it reads. Errors: *store.CompactedError and others of the
+// Load returns all objects at a revision, in the order of their keys. It reads and decodes on
+// all processors. Errors: *store.CompactedError and others of the
 // store, ctx's cause.
 func (r *Resource) Load(ctx context.Context, revision int64) ([]*wire.Object, error) {
 	objects, _, err := r.load(ctx, store.Query{AtRevision: revision})
@@ -78,19 +78,20 @@ func (r *Resource) Created(ctx context.Context, revision int64) (map[string]int6
 // loading is a Load under way.
 type loading struct {
 	resource *Resource
-	// next holds the query of the next page; the goroutine that receives it reads that page
+	// next holds the query of the next page; the goroutine that receives it finds out where that page ends
 	// and may change pages. It is closed after the last page.
 	next  chan store.Query
 	pages []*loadedPage
 }
 
-// loadedPage is a page of a Load. The goroutine that has read it fills it.
+// loadedPage is a page of a Load. The goroutine that has found where it ends fills it.
 type loadedPage struct {
 	objects    []*wire.Object
 	unreadable []*store.UnreadableError
 }
 
-// run reads one page after the other and decodes it while another goroutine reads.
+// run reads and decodes one page after the other, while other goroutines do so with others. What is read from etcd's
+// form is decoded as it is read, so that this must not be done in turn.
 func (l *loading) run(ctx context.Context) error {
 	var values store.Buffer // objects copy what they are made of
 	for {
@@ -103,26 +104,58 @@ func (l *loading) run(ctx context.Context) error {
 		if !more {
 			return nil
 		}
-		q.Buffer = &values
-		page, err := l.resource.source.store.Read(ctx, q)
+		q, page, err := l.begin(ctx, q)
 		if err != nil {
 			return err
 		}
-		loaded := &loadedPage{objects: make([]*wire.Object, 0, len(page.Records))}
-		l.pages = append(l.pages, loaded)
-		if page.More {
-			next := q
-			next.Start = page.Records[len(page.Records)-1].Key + "\x00"
-			l.next <- next
-		} else {
-			close(l.next)
+		q.Buffer = &values
+		if err := page.fill(ctx, l.resource, q); err != nil {
+			return err
 		}
-		for _, record := range page.Records {
-			loaded.add(l.resource, record)
-			if len(loaded.unreadable) > 0 && !q.Unreadable {
-				return loaded.unreadable[0]
+	}
+}
+
+// begin returns the query of one page, and lets another goroutine begin with the page behind it. It reads only keys.
+func (l *loading) begin(ctx context.Context, q store.Query) (store.Query, *loadedPage, error) {
+	keys := q
+	keys.Want = func(string, int64) bool { return false }
+	found, err := l.resource.source.store.Read(ctx, keys)
+	if err != nil {
+		return q, nil, err
+	}
+	page := &loadedPage{objects: make([]*wire.Object, 0, len(found.Records))}
+	l.pages = append(l.pages, page)
+	if !found.More {
+		close(l.next)
+		return q, page, nil
+	}
+	next := q
+	next.Start = after(found)
+	q.End = next.Start
+	l.next <- next
+	return q, page, nil
+}
+
+// after returns where the page behind one begins.
+func after(page store.Page) string { return page.Records[len(page.Records)-1].Key + "\x00" }
+
+// fill reads the records of a page, in several steps if they are large, and decodes them.
+func (p *loadedPage) fill(ctx context.Context, r *Resource, q store.Query) error {
+	for {
+		some, err := r.source.store.Read(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, record := range some.Records {
+			p.add(r, record)
+			if len(p.unreadable) > 0 && !q.Unreadable {
+				return p.unreadable[0]
 			}
 		}
+		if !some.More {
+			return nil
+		}
+		q.Start = after(some)
 	}
 }
 

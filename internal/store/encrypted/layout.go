@@ -13,7 +13,7 @@ type Plain interface {
 	Key(key string) (string, error)
 	StoreKey(etcdKey string) (key string, known bool)
 	Encode(key string, value []byte) ([]byte, error)
-	Decode(key string, stored []byte) ([]byte, error)
+	AppendDecoded(b []byte, key string, stored []byte) ([]byte, error)
 	// Stale reports whether a value would have another version if it were written now.
 	Stale(key string, stored []byte) (bool, error)
 }
@@ -62,14 +62,19 @@ func (l *Layout) Encode(key string, value []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Decode is the reverse. A value that cannot be decrypted is *store.UnreadableError, without its
-// revision.
-func (l *Layout) Decode(key string, stored []byte) ([]byte, error) {
+// AppendDecoded is the reverse, and appends to b. A value that cannot be decrypted is *store.UnreadableError, without
+// its revision.
+func (l *Layout) AppendDecoded(b []byte, key string, stored []byte) ([]byte, error) {
 	plain, _, err := l.decrypted(l.ends, key, stored)
 	if err != nil {
 		return nil, err
 	}
-	return l.Plain.Decode(key, plain)
+	return l.Plain.AppendDecoded(b, key, plain)
+}
+
+// Decode is AppendDecoded to nothing.
+func (l *Layout) Decode(key string, stored []byte) ([]byte, error) {
+	return l.AppendDecoded(nil, key, stored)
 }
 
 // Stale reports whether a value in etcd would be of another version, or encrypted in another way, if it were

@@ -28,12 +28,12 @@ func (registry) Encode(_ string, v []byte) ([]byte, error) {
 	return append([]byte("encoded "), v...), nil
 }
 
-func (registry) Decode(_ string, stored []byte) ([]byte, error) {
+func (registry) AppendDecoded(b []byte, _ string, stored []byte) ([]byte, error) {
 	v, is := strings.CutPrefix(string(stored), "encoded ")
 	if !is {
 		return nil, errors.New("it was not encoded")
 	}
-	return []byte(v), nil
+	return append(b, v...), nil
 }
 
 func (registry) Stale(_ string, stored []byte) (bool, error) {

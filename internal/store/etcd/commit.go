@@ -167,7 +167,7 @@ func (s *Store) conflict(w write, kvs []*mvccpb.KeyValue) error {
 		return conflict
 	}
 	kv := kvs[0]
-	value, err := s.opts.Layout.Decode(w.Key, kv.Value)
+	value, err := s.opts.Layout.AppendDecoded(nil, w.Key, kv.Value)
 	if err != nil {
 		return s.unreadable(w.Key, kv.ModRevision, err)
 	}

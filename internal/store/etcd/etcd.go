@@ -33,8 +33,9 @@ type Layout interface {
 	// Encode makes the value in etcd of a value of the store, the JSON of an object in the version in
 	// which it is stored. It does not keep value.
 	Encode(key string, value []byte) ([]byte, error)
-	// Decode is the reverse, of any form that kube-apiserver writes. It does not keep stored.
-	Decode(key string, stored []byte) ([]byte, error)
+	// AppendDecoded is the reverse, of any form that kube-apiserver writes. It appends the value to b, which may have
+	// been written to after an error. It does not keep stored.
+	AppendDecoded(b []byte, key string, stored []byte) ([]byte, error)
 }
 
 // Cluster says how to reach an etcd cluster: kube-apiserver's flags --etcd-….

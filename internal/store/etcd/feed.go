@@ -246,7 +246,7 @@ const revealAgain = time.Second
 func (k *feed) reveal(ctx context.Context, r *store.Record) error {
 	for {
 		stored := *r
-		err := k.store.reveal(r)
+		err := k.store.reveal(r, nil)
 		if r.Unreadable == nil {
 			return err
 		}

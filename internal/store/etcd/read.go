@@ -40,7 +40,7 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	page.Revision = revision
 	for i := range page.Records {
-		err := s.reveal(&page.Records[i])
+		err := s.reveal(&page.Records[i], q.Buffer)
 		if err != nil && (!q.Unreadable || page.Records[i].Unreadable == nil) {
 			return store.Page{}, s.superseded(ctx, err, revision)
 		}
@@ -65,8 +65,8 @@ func (s *Store) position(rev int64, reader store.From) (int64, error) {
 }
 
 // reveal turns a record of the log into one of the store. If its value cannot be read, its error is the record's
-// Unreadable; with another one the record is as before.
-func (s *Store) reveal(r *store.Record) error {
+// Unreadable; with another one the record is as before. The value is in the memory of a buffer, unless that is nil.
+func (s *Store) reveal(r *store.Record, into *store.Buffer) error {
 	if r.Value == nil { // it was not wanted
 		s.mu.RLock()
 		defer s.mu.RUnlock()
@@ -78,7 +78,12 @@ func (s *Store) reveal(r *store.Record) error {
 		return fmt.Errorf("%q at position %d: %w", r.Key, r.ModRevision, err)
 	}
 	r.ModRevision, r.CreateRevision = o.mod, o.create
-	if r.Value, err = s.opts.Layout.Decode(r.Key, o.value); err != nil {
+	var room []byte
+	if into != nil {
+		// JSON takes a little more. What takes much more gets memory of its own.
+		room = into.Take(len(o.value) + len(o.value)/4)[:0]
+	}
+	if r.Value, err = s.opts.Layout.AppendDecoded(room, r.Key, o.value); err != nil {
 		r.Value, r.Unreadable = nil, s.unreadable(r.Key, o.mod, err)
 		return r.Unreadable
 	}

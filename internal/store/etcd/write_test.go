@@ -19,7 +19,10 @@ type asIs struct{}
 
 func (asIs) Key(key string) (string, error)                { return "/registry/" + key, nil }
 func (asIs) Encode(_ string, value []byte) ([]byte, error) { return value, nil }
-func (asIs) Decode(_ string, value []byte) ([]byte, error) { return value, nil }
+
+func (asIs) AppendDecoded(b []byte, _ string, value []byte) ([]byte, error) {
+	return append(b, value...), nil
+}
 
 func (asIs) StoreKey(key string) (string, bool) { return strings.CutPrefix(key, "/registry/") }
 
