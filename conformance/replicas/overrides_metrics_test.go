@@ -38,19 +38,22 @@ func TestEachClusterOfEtcdHasItsMetrics(t *testing.T) {
 		}
 	}
 	r.createEvent(t, "one")
-	for place, of := range map[string]struct{ direct, endpoint string }{"": {mainURL, mainURL}, "0": {of.Member.URL(), of.url()}} {
+	for place, of := range map[string]struct{ direct, endpoint string }{
+		"": {mainURL, mainURL}, "0": {of.Member.URL(), of.url()},
+	} {
 		client := etcdAt(t, of.direct)
 		harness.Eventually(t, "the metrics of the cluster \""+place+"\" are there", func() bool {
 			revision := keysBelow(t, client, "/gapless/").Header.Revision
-			reached, err := strconv.ParseFloat(r.gauge(t, fmt.Sprintf(`gapless_replica_resource_version{override="%s"}`, place)), 64)
+			metric := fmt.Sprintf(`gapless_replica_resource_version{override="%s"}`, place)
+			reached, err := strconv.ParseFloat(r.gauge(t, metric), 64)
 			return err == nil && int64(reached) == revision &&
 				r.gauge(t, fmt.Sprintf(`gapless_etcd_quorum{override="%s"}`, place)) == "1" &&
 				r.gauge(t, fmt.Sprintf(`gapless_etcd_member_up{endpoint="%s",override="%s"}`, of.endpoint, place)) == "1" &&
 				r.gauge(t, fmt.Sprintf(`gapless_etcd_db_bytes{endpoint="%s",override="%s"}`, of.endpoint, place)) != ""
 		})
 	}
-	if leads, other := r.gauge(t, `gapless_replica_leads{override=""}`), r.gauge(t, `gapless_replica_leads{override="0"}`); leads == "" ||
-		other != "" {
+	leads, other := r.gauge(t, `gapless_replica_leads{override=""}`), r.gauge(t, `gapless_replica_leads{override="0"}`)
+	if leads == "" || other != "" {
 		t.Errorf("who leads is said to be %q, and %q in the other cluster", leads, other)
 	}
 	of.proxy.Refuse()

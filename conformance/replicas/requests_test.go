@@ -21,10 +21,11 @@ func TestAPodCertificateRequestKeepsItsPublicKey(t *testing.T) {
 	r := start(t, url, t.TempDir(), nil)
 	client := etcdAt(t, url)
 	const key = "/registry/podcertificaterequests/default/a"
-	if _, err := client.Put(t.Context(), key, `{"apiVersion":"certificates.k8s.io/v1beta1","kind":"PodCertificateRequest",
+	_, err := client.Put(t.Context(), key, `{"apiVersion":"certificates.k8s.io/v1beta1","kind":"PodCertificateRequest",
 		"metadata":{"name":"a","namespace":"default","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{
 		"signerName":"example.com/s","podName":"p","podUID":"pu","serviceAccountName":"sa","serviceAccountUID":"sau",
-		"nodeName":"n","nodeUID":"nu","maxExpirationSeconds":3600,"pkixPublicKey":"AQID","proofOfPossession":"BAUG"}}`); err != nil {
+		"nodeName":"n","nodeUID":"nu","maxExpirationSeconds":3600,"pkixPublicKey":"AQID","proofOfPossession":"BAUG"}}`)
+	if err != nil {
 		t.Fatalf("write to etcd: %v", err)
 	}
 	requests := dynamicOf(t, r.RESTConfig()).Resource(schema.GroupVersionResource{

@@ -167,7 +167,7 @@ func (d damage) compare(t *testing.T, collection string) {
 		{http.MethodDelete, collection + "/" + lostName, strings.Replace(unsafe, "{", `{"orphanDependents":false,`, 1)},
 		{http.MethodDelete, collection + "/" + lostName, strings.Replace(unsafe, "{", `{"propagationPolicy":"Background",`, 1)},
 		{http.MethodDelete, collection + "/" + lostName, strings.Replace(unsafe, "{", `{"preconditions":{},`, 1)},
-		{http.MethodDelete, collection + "/" + lostName + "?dryRun=All&ignoreStoreReadErrorWithClusterBreakingPotential=true", ""},
+		{http.MethodDelete, collection + "/" + lostName + "?dryRun=All&" + unsafeQuery, ""},
 		{http.MethodDelete, collection + "/" + lostName, strings.Replace(unsafe, "true", "false", 1)},
 		{http.MethodDelete, collection + "/a", unsafe},
 		{http.MethodDelete, collection + "/none", unsafe},
@@ -199,6 +199,8 @@ func (d damage) compare(t *testing.T, collection string) {
 // unsafe are the options of a deletion of an object that cannot be read.
 const unsafe = `{"ignoreStoreReadErrorWithClusterBreakingPotential":true}`
 
+const unsafeQuery = "ignoreStoreReadErrorWithClusterBreakingPotential=true"
+
 // sameStatus reports whether two answers are the same, but for the keys that they name.
 func sameStatus(ours, theirs metav1.Status) bool {
 	theirs.Message = strings.ReplaceAll(theirs.Message, "/registry/", "/")
@@ -219,7 +221,8 @@ func (d damage) permit(t *testing.T) {
 	for user, verbs := range map[string]string{"jane": `"delete"`, "joe": `"delete","unsafe-delete-ignore-read-errors"`} {
 		role := `{"metadata":{"name":"` + user + `"},"rules":[{"apiGroups":[""],"resources":["configmaps","secrets"],"verbs":[` +
 			verbs + `]}]}`
-		binding := `{"metadata":{"name":"` + user + `"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"` +
+		binding := `{"metadata":{"name":"` + user +
+			`"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"` +
 			user + `"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"` + user + `"}]}`
 		for kind, body := range map[string]string{"roles": role, "rolebindings": binding} {
 			if code, status := d.ask(t, d.upstream, http.MethodPost, path+kind, body); code != http.StatusCreated {
@@ -228,15 +231,15 @@ func (d damage) permit(t *testing.T) {
 		}
 	}
 	dry := strings.Replace(unsafe, "{", `{"dryRun":["All"],`, 1)
-	path2 := "/api/v1/namespaces/default/configmaps/" + lostName
+	lost := "/api/v1/namespaces/default/configmaps/" + lostName
 	for _, at := range []*rest.Config{d.upstream, d.ours} {
 		harness.Eventually(t, "joe may", func() bool {
-			code, _ := d.ask(t, as("joe", at), http.MethodDelete, path2, dry)
+			code, _ := d.ask(t, as("joe", at), http.MethodDelete, lost, dry)
 			return code != http.StatusForbidden
 		})
 	}
-	code, theirs := d.ask(t, as("jane", d.upstream), http.MethodDelete, path2, unsafe)
-	_, ours := d.ask(t, as("jane", d.ours), http.MethodDelete, path2, unsafe)
+	code, theirs := d.ask(t, as("jane", d.upstream), http.MethodDelete, lost, unsafe)
+	_, ours := d.ask(t, as("jane", d.ours), http.MethodDelete, lost, unsafe)
 	if code != http.StatusForbidden || !sameStatus(ours, theirs) {
 		t.Errorf("who may not is answered with\n%+v, at kube-apiserver with\n%+v", ours, theirs)
 	}

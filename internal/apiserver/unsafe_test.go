@@ -44,8 +44,9 @@ func TestDeletionsOfObjectsThatCannotBeReadNeedAPermission(t *testing.T) {
 				}
 			})
 		d.do("POST", configMaps, `{"metadata":{"name":"a"}}`)
-		code, text := http.StatusForbidden, `configmaps "a" is forbidden: not permitted to do "unsafe-delete-ignore-read-errors", `+
-			`reason: the roles do not say so`
+		code, text := http.StatusForbidden,
+			`configmaps "a" is forbidden: not permitted to do "unsafe-delete-ignore-read-errors", `+
+				`reason: the roles do not say so`
 		if allowed {
 			code, text = http.StatusConflict, "the object is decodable from storage"
 		}

@@ -165,7 +165,8 @@ func (s *Server) mayDeleteUnread(r *http.Request, rt route.Route) kinds.Target {
 		case decided.Refusal != nil:
 			return decided.Refusal
 		}
-		return wire.Forbidden(rt.Resource.GR(), rt.Name, fmt.Sprintf("not permitted to do %q, reason: %s", unsafeVerb, decided.Why()))
+		return wire.Forbidden(rt.Resource.GR(), rt.Name,
+			fmt.Sprintf("not permitted to do %q, reason: %s", unsafeVerb, decided.Why()))
 	}
 	return rt.Target
 }

@@ -33,7 +33,8 @@ func (r *Registry) DeleteCollection(
 	}
 	if unsafe(d) {
 		return nil, invalidOptions("DeleteOptions", field.ErrorList{
-			field.Invalid(field.NewPath(unsafeOption), true, "is not allowed with DELETECOLLECTION, try again after removing the option"),
+			field.Invalid(field.NewPath(unsafeOption), true,
+				"is not allowed with DELETECOLLECTION, try again after removing the option"),
 		})
 	}
 	w, err := r.newWrite(t, d.DryRun)

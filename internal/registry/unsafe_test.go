@@ -54,7 +54,8 @@ func TestAnObjectThatCannotBeReadIsDeletedOnRequest(t *testing.T) {
 					}
 				})
 				out, err := s.Delete(t.Context(), b, o)
-				if err != nil || out.Object != nil || out.Status.Status != metav1.StatusSuccess || out.Status.Code != http.StatusOK ||
+				if err != nil || out.Object != nil || out.Status.Status != metav1.StatusSuccess ||
+					out.Status.Code != http.StatusOK ||
 					out.Status.Details.Name != "b" || out.Status.Details.Kind != "ConfigMap" {
 					t.Fatalf("dry %t: %+v, %v", dry, out.Status, err)
 				}

@@ -23,8 +23,8 @@ type codec struct {
 	// standard is the version that kube-apiserver writes.
 	standard typeMeta
 	// keep gives a value in etcd what the one before has and values in the store do not show; nil: they show all.
-	keep func(now, before []byte) ([]byte, error)
-	finish   func(content map[string]any, fill func()) // see finishing
+	keep   func(now, before []byte) ([]byte, error)
+	finish func(content map[string]any, fill func()) // see finishing
 }
 
 type typeMeta struct{ apiVersion, kind string }

@@ -288,7 +288,8 @@ func TestCustomResourcesStayInTheirVersion(t *testing.T) {
 
 func TestValuesThatCannotBeReadAreNamed(t *testing.T) {
 	l := newLayout()
-	configMap, err := l.Encode("configmaps/default/a", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`), nil)
+	configMap, err := l.Encode("configmaps/default/a",
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`), nil)
 	if err != nil {
 		t.Fatalf("encode: %v", err)
 	}
@@ -432,7 +433,8 @@ func TestAnObjectOfAFormerVersionIsStale(t *testing.T) {
 		}
 	}
 	const key = "configmaps/default/a"
-	stored, err := l.Encode(key, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`), nil)
+	stored, err := l.Encode(key, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`),
+		nil)
 	if err != nil {
 		t.Fatalf("encode a ConfigMap: %v", err)
 	}

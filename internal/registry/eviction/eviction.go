@@ -88,7 +88,8 @@ func Check(pod kinds.Target, sent *unstructured.Unstructured) error {
 		return nil //nolint:nilerr // the options are read later
 	}
 	return wire.Invalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), pod.Name, field.ErrorList{
-		field.Invalid(field.NewPath("deleteOptions", option), true, "can not be set for pod eviction, try after removing the option"),
+		field.Invalid(field.NewPath("deleteOptions", option), true,
+			"can not be set for pod eviction, try after removing the option"),
 	})
 }
 

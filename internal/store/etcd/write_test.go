@@ -20,7 +20,9 @@ type asIs struct{}
 func (asIs) Key(key string) (string, error)                { return "/registry/" + key, nil }
 func (asIs) Decode(_ string, value []byte) ([]byte, error) { return value, nil }
 
-func (asIs) Encode(_ string, value []byte, _ func() ([]byte, error)) ([]byte, error) { return value, nil }
+func (asIs) Encode(_ string, value []byte, _ func() ([]byte, error)) ([]byte, error) {
+	return value, nil
+}
 
 func (asIs) StoreKey(key string) (string, bool) { return strings.CutPrefix(key, "/registry/") }
 
