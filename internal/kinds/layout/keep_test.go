@@ -36,7 +36,7 @@ func TestAWriteKeepsWhatAPodCertificateRequestHasInV1beta1Only(t *testing.T) {
 	const key = "podcertificaterequests.certificates.k8s.io/default/a"
 	stored := request(t, "v1beta1", ".pb")
 	want, without := specOf(t, stored), specOf(t, stored)
-	without.PKIXPublicKey, without.ProofOfPossession = nil, nil
+	without.PKIXPublicKey, without.ProofOfPossession = nil, nil //nolint:staticcheck // deprecated, and still stored
 	value, err := l.Decode(key, stored)
 	if err != nil {
 		t.Fatalf("decode: %v", err)
