@@ -12,15 +12,19 @@ import (
 // neither, and no write changes the spec.
 func keepRequest(now, before []byte) ([]byte, error) {
 	was, err := requestIn(before)
-	if err != nil || len(was.Spec.PKIXPublicKey) == 0 && len(was.Spec.ProofOfPossession) == 0 { //nolint:staticcheck // deprecated, and still stored
-		return now, err
+	if err != nil {
+		return nil, err
+	}
+	public, proof := was.Spec.PKIXPublicKey, was.Spec.ProofOfPossession //nolint:staticcheck // deprecated, and still stored
+	if len(public) == 0 && len(proof) == 0 {
+		return now, nil
 	}
 	is, err := requestIn(now)
 	if err != nil {
 		return nil, err
 	}
-	is.Spec.PKIXPublicKey = was.Spec.PKIXPublicKey //nolint:staticcheck // deprecated, and still stored
-	is.Spec.ProofOfPossession = was.Spec.ProofOfPossession //nolint:staticcheck // deprecated, and still stored
+	is.Spec.PKIXPublicKey = public    //nolint:staticcheck // deprecated, and still stored
+	is.Spec.ProofOfPossession = proof //nolint:staticcheck // deprecated, and still stored
 	message, err := is.Marshal()
 	if err != nil {
 		return nil, fmt.Errorf("encode a PodCertificateRequest: %w", err)
