@@ -48,7 +48,7 @@ func TestAPodCertificateRequestKeepsItsPublicKey(t *testing.T) {
 			t.Fatalf("patch %s: %v", c.patch, err)
 		}
 		o := requestAt(t, client, key)
-		public, proof := string(o.Spec.PKIXPublicKey), string(o.Spec.ProofOfPossession) //nolint:staticcheck // deprecated, and still stored
+		public, proof := string(o.Spec.PKIXPublicKey), string(o.Spec.ProofOfPossession) //nolint:staticcheck // still stored
 		if public != "\x01\x02\x03" || proof != "\x04\x05\x06" || o.Labels["l"] != "1" {
 			t.Errorf("after %s etcd has %+v", c.patch, o)
 		}
