@@ -116,8 +116,8 @@ func (l clusterLayout) StoreKey(etcdKey string) (key string, known bool) {
 }
 
 // Encode implements etcd.Layout.
-func (l clusterLayout) Encode(key string, value []byte) ([]byte, error) {
-	return l.replica.layout.Encode(key, value)
+func (l clusterLayout) Encode(key string, value []byte, before func() ([]byte, error)) ([]byte, error) {
+	return l.replica.layout.Encode(key, value, before)
 }
 
 // AppendDecoded implements etcd.Layout.

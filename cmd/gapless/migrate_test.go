@@ -92,12 +92,26 @@ func TestAMigrationIsBetweenADirectoryAndEtcd(t *testing.T) {
 		{[]string{"--from=http://a:1", "--to=b", "--reuse-resource-versions"}, "for migrations into etcd"},
 		{[]string{"--from=a", "--to=http://a:1", "--bump-revision=1"}, "--bump-revision and"},
 		{[]string{"--from=http://a:1", "--to=b", "--bump-revision=0"}, "--bump-revision 0"},
+		{[]string{"--from=a", "--to=http://a:1", "--etcd-servers-overrides=/events#http://b:1"}, oneCluster},
 		{[]string{"--from=a", "--to=http://a:1", "more"}, "takes no arguments"},
 	} {
 		code, _, stderr := command(t, append([]string{"migrate"}, c.args...)...)
 		if code != exitUsage || !strings.Contains(stderr, c.want) {
 			t.Errorf("%v: exit code %d, want %d and %q:\n%s", c.args, code, exitUsage, c.want, stderr)
 		}
+	}
+}
+
+// oneCluster is why a migration refuses --etcd-servers-overrides.
+const oneCluster = "one cluster is moved, and what other clusters have stays there; stop using them first, or leave their " +
+	"resources out with --exclude"
+
+// TestAMigrationRefusesTheOverridesOfTheServersToo: where the environment of the servers says what they are.
+func TestAMigrationRefusesTheOverridesOfTheServersToo(t *testing.T) {
+	t.Setenv("GAPLESS_ETCD_SERVERS_OVERRIDES", "/events#http://b:1")
+	code, _, stderr := command(t, "migrate", "--from=a", "--to=http://a:1")
+	if code != exitUsage || !strings.Contains(stderr, oneCluster) {
+		t.Errorf("exit code %d, want %d and why:\n%s", code, exitUsage, stderr)
 	}
 }
 

@@ -208,7 +208,7 @@ func (s *shared) check(t *testing.T, etcdKey, key string) {
 	if diff := cmp.Diff(shown, exact(t, value)); diff != "" {
 		t.Errorf("%s is another object (-kube-apiserver +gapless): %s", key, diff)
 	}
-	again, err := s.layout.Encode(key, value)
+	again, err := s.layout.Encode(key, value, nil)
 	if err != nil {
 		t.Errorf("encode: %v", err)
 		return
@@ -244,7 +244,7 @@ func (s *shared) relabel(t *testing.T, key string) {
 	if value, err = wire.Canonical(changed); err != nil {
 		t.Fatalf("encode %s: %v", key, err)
 	}
-	if stored, err = s.layout.Encode(key, value); err != nil {
+	if stored, err = s.layout.Encode(key, value, nil); err != nil {
 		t.Fatalf("encode: %v", err)
 	}
 	if _, err := s.client.Put(t.Context(), etcdKey, string(stored)); err != nil {

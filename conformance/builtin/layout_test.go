@@ -235,7 +235,7 @@ func (c *comparison) compare(t *testing.T, what string, body []byte) {
 		t.Fatalf("%s: decode as kube-apiserver does: %v", what, err)
 	}
 	value := c.storage.shown(t, again)
-	got, err := c.layout.Encode(c.key, value)
+	got, err := c.layout.Encode(c.key, value, nil)
 	if err != nil {
 		t.Fatalf("%s: encode: %v", what, err)
 	}

@@ -62,7 +62,7 @@ func TestStoreOverEtcdShowsWhatOthersWrite(t *testing.T) {
 				ops = append(ops, clientv3.OpDelete(key))
 				continue
 			}
-			value, err := plain(s.prefix).Encode(txn.Key, txn.Value)
+			value, err := plain(s.prefix).Encode(txn.Key, txn.Value, nil)
 			if err != nil {
 				t.Fatalf("encode %q: %v", txn.Key, err)
 			}

@@ -41,7 +41,7 @@ func (p plain) StoreKey(key string) (string, bool) {
 	return rest, found && strings.Contains(rest, "/") && !strings.HasPrefix(rest, "ranges/")
 }
 
-func (p plain) Encode(_ string, value []byte) ([]byte, error) {
+func (p plain) Encode(_ string, value []byte, _ func() ([]byte, error)) ([]byte, error) {
 	return append(bytes.Clone(mark), value...), nil
 }
 

@@ -111,7 +111,7 @@ func podsAndConfigMaps(b *testing.B) func(func(store.Record, error) bool) {
 						`"securityContext":{},"terminationGracePeriodSeconds":30},"status":{"phase":"Running","qosClass":"Burstable"}}`,
 					meta, i%40)
 			}
-			stored, err := forms.Encode(key, []byte(value))
+			stored, err := forms.Encode(key, []byte(value), nil)
 			if err != nil {
 				b.Fatalf("encode %s: %v", key, err)
 			}

@@ -46,8 +46,8 @@ func (l *auditLog) take(t testing.TB) (all []auditv1.Event) {
 	return all
 }
 
-// audited returns a server with a policy.
-func audited(t testing.TB, rules string) (*testServer, *auditLog) {
+// audited returns a server with a policy, and otherwise as change says.
+func audited(t testing.TB, rules string, change ...func(*apiserver.Config)) (*testServer, *auditLog) {
 	t.Helper()
 	p, err := audit.ParsePolicy([]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n" + rules))
 	if err != nil {
@@ -58,7 +58,12 @@ func audited(t testing.TB, rules string) (*testServer, *auditLog) {
 	if err != nil {
 		t.Fatalf("open the audit log: %v", err)
 	}
-	return openServer(t, func(c *apiserver.Config) { c.Audit = log }), out
+	return openServer(t, func(c *apiserver.Config) {
+		c.Audit = log
+		for _, change := range change {
+			change(c)
+		}
+	}), out
 }
 
 // tell says an event in a line.

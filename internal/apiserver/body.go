@@ -151,6 +151,10 @@ func queriedDeleteOptions(q url.Values) (metav1.DeleteOptions, error) {
 		orphan := wire.ParseBool(q, "orphanDependents")
 		o.OrphanDependents = &orphan //nolint:staticcheck // deprecated, and still sent by old clients
 	}
+	if q.Has("ignoreStoreReadErrorWithClusterBreakingPotential") {
+		ignore := wire.ParseBool(q, "ignoreStoreReadErrorWithClusterBreakingPotential")
+		o.IgnoreStoreReadErrorWithClusterBreakingPotential = &ignore
+	}
 	if policy := metav1.DeletionPropagation(q.Get("propagationPolicy")); policy != "" {
 		o.PropagationPolicy = &policy
 	}

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	upstreamaudit "k8s.io/apiserver/pkg/audit"
 
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
@@ -139,12 +140,35 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route.Route) 
 		return err
 	}
 	audit.From(r.Context()).Options(limit.Received(r))
-	out, err := s.cfg.Writer.Delete(r.Context(), rt.Target, o)
+	out, err := s.cfg.Writer.Delete(r.Context(), s.mayDeleteUnread(r, rt), o)
 	addWarnings(r.Context(), out.Warnings)
 	if err != nil {
 		return err
 	}
 	return answerWrite(w, r, answering{into, renderer}, out)
+}
+
+// unsafeVerb is what a caller must be allowed to do who deletes an object that cannot be read (KEP-3926).
+const unsafeVerb = "unsafe-delete-ignore-read-errors"
+
+// mayDeleteUnread returns the target of a deletion with what it needs if the object need not be readable. The audit
+// event says that it was tried (apiserver handlers/delete.go authorizeUnsafeDelete).
+func (s *Server) mayDeleteUnread(r *http.Request, rt route.Route) kinds.Target {
+	rt.MayDeleteUnread = func(ctx context.Context) error {
+		upstreamaudit.AddAuditAnnotation(ctx, "apiserver.k8s.io/unsafe-delete-ignore-read-error", "")
+		a := rt.Attributes(r)
+		a.Verb = unsafeVerb
+		decided := s.cfg.Authorizer.Decide(ctx, rt.Caller, a)
+		switch {
+		case decided.Allowed:
+			return nil
+		case decided.Refusal != nil:
+			return decided.Refusal
+		}
+		return wire.Forbidden(rt.Resource.GR(), rt.Name,
+			fmt.Sprintf("not permitted to do %q, reason: %s", unsafeVerb, decided.Why()))
+	}
+	return rt.Target
 }
 
 func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route.Route) error {

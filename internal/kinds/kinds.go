@@ -43,6 +43,9 @@ type Target struct {
 	// MayCreate is asked before an update or an apply creates an object; its error is the
 	// answer. Nil: it may.
 	MayCreate func(ctx context.Context) error
+	// MayDeleteUnread is asked before a deletion whose options say that the object need not be readable;
+	// its error is the answer. Nil: it may.
+	MayDeleteUnread func(ctx context.Context) error
 }
 
 // Key is the key of a target's object.

@@ -110,7 +110,7 @@ func (m *mover) storable(ctx context.Context, o *object, stored []byte) error {
 	if err != nil {
 		return err
 	}
-	if value, err = m.layout.Encode(o.key, o.value); err != nil {
+	if value, err = m.layout.Encode(o.key, o.value, nil); err != nil {
 		return err
 	}
 	return m.probe(ctx, sent{o, at, string(value)})
@@ -125,7 +125,7 @@ func (m *mover) kept(o *object, stored []byte) ([]byte, error) {
 	if known, is := m.plain.StoreKey(at); !is || known != o.key {
 		return nil, errors.New("no object of a kind that gapless serves has this key")
 	}
-	value, err := m.plain.Encode(o.key, o.value)
+	value, err := m.plain.Encode(o.key, o.value, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (w *writer) send(batch []object) error {
 		if err != nil {
 			return err
 		}
-		value, err := w.layout.Encode(o.key, o.value)
+		value, err := w.layout.Encode(o.key, o.value, nil)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -29,6 +30,12 @@ func (r *Registry) DeleteCollection(
 ) (*wire.List, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
 		return nil, err
+	}
+	if unsafe(d) {
+		return nil, invalidOptions("DeleteOptions", field.ErrorList{
+			field.Invalid(field.NewPath(unsafeOption), true,
+				"is not allowed with DELETECOLLECTION, try again after removing the option"),
+		})
 	}
 	w, err := r.newWrite(t, d.DryRun)
 	if err != nil {

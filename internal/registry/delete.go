@@ -20,6 +20,9 @@ import (
 //
 // The policies Foreground and Orphan hold the object by a finalizer until a collector has
 // done its work: the registry's, or that of another program.
+//
+// With ignoreStoreReadErrorWithClusterBreakingPotential it removes an object only if that cannot be read:
+// see deleteUnread.
 func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&o)); err != nil {
 		return wire.Written{}, err
@@ -27,6 +30,9 @@ func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOp
 	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
 		return wire.Written{}, err
+	}
+	if unsafe(o) {
+		return r.deleteUnread(ctx, w)
 	}
 	if err := lifecycle.CheckDelete(t); err != nil {
 		return wire.Written{}, err

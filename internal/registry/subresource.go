@@ -52,6 +52,11 @@ func (r *Registry) createSubresource(
 	if err := matchSent(t, sub, sent); err != nil { // a plugin may have changed it
 		return wire.Written{}, err
 	}
+	if sub.Apply == nil {
+		if err := eviction.Check(t, sent); err != nil {
+			return wire.Written{}, err
+		}
+	}
 
 	// Validate.
 	if err := review.Validate(ctx, sent, nil); err != nil {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,12 +26,44 @@ func otherAddresses(o, old *corev1.Service) field.ErrorList {
 	return append(errs, sourceRanges(o, old)...)
 }
 
+// validateClusterIPs checks the cluster IPs of a Service, and their families. Upstream's allocator does so before
+// anything else is checked (pkg/registry/core/service/storage alloc.go initIPFamilyFields). What an update leaves as it
+// was is not checked: earlier versions stored any addresses.
+func validateClusterIPs(o, old *corev1.Service) field.ErrorList {
+	switch spec := &o.Spec; {
+	case spec.Type == corev1.ServiceTypeExternalName:
+		return nil
+	case old == nil:
+		return clusterAddresses(spec, nil)
+	case sameClusterIPs(spec, &old.Spec):
+		return checkFamilies(spec)
+	default:
+		return clusterAddresses(spec, old.Spec.ClusterIPs)
+	}
+}
+
+func sameClusterIPs(a, b *corev1.ServiceSpec) bool {
+	return a.ClusterIP == b.ClusterIP && slices.Equal(a.ClusterIPs, b.ClusterIPs) && slices.Equal(a.IPFamilies, b.IPFamilies)
+}
+
+// checkFamilies checks the families of the cluster IPs each for itself, and their policy.
+func checkFamilies(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	repeated := check.Repeated(spec.IPFamilies)
+	for i, family := range spec.IPFamilies {
+		p := check.Spec("ipFamilies").Index(i)
+		errs = append(errs, check.Known(p, "", family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
+		if repeated[i] {
+			errs = append(errs, field.Duplicate(p, family))
+		}
+	}
+	return append(errs, check.KnownIfSet(check.Spec(), "ipFamilyPolicy", spec.IPFamilyPolicy,
+		corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)...)
+}
+
 // clusterAddresses checks the cluster IPs of a service, and how they fit together (upstream's
 // ValidateServiceClusterIPsRelatedFields). Those that are kept may be of any form.
 func clusterAddresses(spec *corev1.ServiceSpec, kept []string) field.ErrorList {
-	if spec.Type == corev1.ServiceTypeExternalName {
-		return nil
-	}
 	at, ips := check.Spec("clusterIPs"), spec.ClusterIPs
 	var errs field.ErrorList
 	switch {
@@ -41,6 +74,7 @@ func clusterAddresses(spec *corev1.ServiceSpec, kept []string) field.ErrorList {
 	case spec.ClusterIP != "" && ips[0] != spec.ClusterIP:
 		errs = append(errs, field.Invalid(at, ips, "first value must match `clusterIP`"))
 	}
+	errs = append(errs, checkFamilies(spec)...)
 	var wrong field.ErrorList
 	for i, ip := range ips {
 		if i > 0 || ip != corev1.ClusterIPNone {

@@ -76,15 +76,8 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 		errs = append(errs, check.OneOf(check.Spec(), "externalTrafficPolicy", spec.ExternalTrafficPolicy,
 			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	}
-	errs = append(errs, check.KnownIfSet(check.Spec(), "ipFamilyPolicy", spec.IPFamilyPolicy,
-		corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)...)
-	repeated := check.Repeated(spec.IPFamilies)
-	for i, family := range spec.IPFamilies {
-		p := check.Spec("ipFamilies").Index(i)
-		errs = append(errs, check.Known(p, "", family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
-		if repeated[i] {
-			errs = append(errs, field.Duplicate(p, family))
-		}
+	if spec.Type == corev1.ServiceTypeExternalName { // for the others see validateClusterIPs
+		errs = append(errs, checkFamilies(spec)...)
 	}
 	if class := spec.LoadBalancerClass; class != nil && spec.Type == corev1.ServiceTypeLoadBalancer {
 		errs = append(errs, check.Invalid(check.Spec("loadBalancerClass"), *class, validation.IsQualifiedName(*class))...)
@@ -115,7 +108,7 @@ func isExternal(spec *corev1.ServiceSpec) bool {
 // the type removes it.
 func validateNewService(o *corev1.Service) field.ErrorList {
 	spec := &o.Spec
-	errs := append(clusterAddresses(spec, nil), otherAddresses(o, &corev1.Service{})...)
+	errs := otherAddresses(o, &corev1.Service{})
 	errs = append(errs, checkNodePorts(spec)...)
 	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" {
 		errs = append(errs,
@@ -176,14 +169,10 @@ func validateServiceUpdate(o, old *corev1.Service) field.ErrorList {
 	if !reflect.DeepEqual(now.Ports, was.Ports) {
 		errs = append(errs, checkNodePorts(now)...)
 	}
-	same := now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) &&
-		slices.Equal(now.IPFamilies, was.IPFamilies)
-	if named := now.Type == corev1.ServiceTypeExternalName || was.Type == corev1.ServiceTypeExternalName; !same {
-		addresses := clusterAddresses(now, was.ClusterIPs)
-		if len(addresses) == 0 && !named {
-			addresses = append(checkClusterIPsUpdate(now, was), checkFamiliesUpdate(now, was)...)
-		}
-		errs = append(errs, addresses...)
+	named := now.Type == corev1.ServiceTypeExternalName || was.Type == corev1.ServiceTypeExternalName
+	if !named && !sameClusterIPs(now, was) {
+		errs = append(errs, checkClusterIPsUpdate(now, was)...)
+		errs = append(errs, checkFamiliesUpdate(now, was)...)
 	}
 	balanced := was.Type == corev1.ServiceTypeLoadBalancer && now.Type == corev1.ServiceTypeLoadBalancer
 	if balanced && !reflect.DeepEqual(now.LoadBalancerClass, was.LoadBalancerClass) {

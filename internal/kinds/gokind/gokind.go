@@ -80,6 +80,9 @@ type Row struct {
 
 // Rules are the validation rules of one kind. Each may be nil.
 type Rules[P any] struct {
+	// First are of every write, before the others: what they find is the only answer. old is nil for a creation.
+	// Upstream checks it before its strategies, in what begins a write.
+	First  func(obj, old P) field.ErrorList
 	Object func(obj P) field.ErrorList      // of every write
 	Create func(obj P) field.ErrorList      // of every creation, besides
 	Update func(obj, old P) field.ErrorList // of every update, besides

@@ -208,16 +208,21 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) (field.ErrorL
 		}
 	}
 	c := &t.check
-	if c.Object == nil && c.Warn == nil && (old != nil || c.Create == nil) && (old == nil || c.Update == nil) {
+	if c.First == nil && c.Object == nil && c.Warn == nil && (old != nil || c.Create == nil) && (old == nil || c.Update == nil) {
 		return errs, nil
 	}
 	obj, err := t.unmanaged(u)
 	var before P
-	if err == nil && old != nil && (c.Update != nil || c.Warn != nil) {
+	if err == nil && old != nil && (c.First != nil || c.Update != nil || c.Warn != nil) {
 		before, err = t.unmanaged(old)
 	}
 	if err != nil {
 		return append(errs, field.Invalid(nil, nil, err.Error())), nil
+	}
+	if c.First != nil {
+		if first := c.First(obj, before); len(first) > 0 {
+			return first, nil
+		}
 	}
 	errs = append(errs, t.apply(obj, before, old == nil)...)
 	if c.Warn == nil || len(errs) > 0 {

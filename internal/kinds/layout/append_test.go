@@ -114,7 +114,7 @@ func TestWhatServersWriteIsReadWithoutATree(t *testing.T) {
 		"leases.coordination.k8s.io/kube-node-lease/a": `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":` +
 			`{"name":"a"},"spec":{"holderIdentity":"a","leaseDurationSeconds":40,"renewTime":"2026-01-02T03:04:05.123456Z"}}`,
 	} {
-		stored, err := newLayout().Encode(key, []byte(value))
+		stored, err := newLayout().Encode(key, []byte(value), nil)
 		if err != nil {
 			t.Fatalf("encode %s: %v", key, err)
 		}

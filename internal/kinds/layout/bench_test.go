@@ -52,7 +52,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run(fmt.Sprintf("%s=%d", key, len(value)), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := l.Encode(key, value); err != nil {
+				if _, err := l.Encode(key, value, nil); err != nil {
 					b.Fatalf("encode: %v", err)
 				}
 			}
@@ -63,7 +63,7 @@ func BenchmarkEncode(b *testing.B) {
 func BenchmarkDecode(b *testing.B) {
 	l := newLayout()
 	for key, value := range benchmarked(b) {
-		stored, err := l.Encode(key, value)
+		stored, err := l.Encode(key, value, nil)
 		if err != nil {
 			b.Fatalf("encode: %v", err)
 		}

@@ -22,7 +22,9 @@ type codec struct {
 	versions map[typeMeta]version
 	// standard is the version that kube-apiserver writes.
 	standard typeMeta
-	finish   func(content map[string]any, fill func()) // see finishing
+	// keep gives a value in etcd what the one before has and values in the store do not show; nil: they show all.
+	keep   func(now, before []byte) ([]byte, error)
+	finish func(content map[string]any, fill func()) // see finishing
 }
 
 type typeMeta struct{ apiVersion, kind string }
@@ -39,9 +41,11 @@ type version struct {
 }
 
 // Encode returns what kube-apiserver would have in etcd for a value of the store: the protobuf envelope with
-// its storage version for built-in kinds, JSON for definitions and custom resources. It does not keep
-// value. Errors: *ValueError, *KeyError.
-func (l *Layout) Encode(key string, value []byte) ([]byte, error) {
+// its storage version for built-in kinds, JSON for definitions and custom resources. before returns the value in etcd
+// that this one replaces, nil if that is not known; it is nil for a creation, and called only for kinds that
+// have fields there which the version served does not have. It does not keep value. Errors: *ValueError, *KeyError,
+// those of before.
+func (l *Layout) Encode(key string, value []byte, before func() ([]byte, error)) ([]byte, error) {
 	name, _, _ := strings.Cut(key, "/")
 	b := l.byName[name]
 	if b == nil {
@@ -53,6 +57,16 @@ func (l *Layout) Encode(key string, value []byte) ([]byte, error) {
 	}
 	stored, err := b.codec.encode(value)
 	if err != nil {
+		return nil, &ValueError{Key: key, Err: err}
+	}
+	if b.codec.keep == nil || before == nil {
+		return stored, nil
+	}
+	was, err := before()
+	if err != nil || was == nil {
+		return stored, err
+	}
+	if stored, err = b.codec.keep(stored, was); err != nil {
 		return nil, &ValueError{Key: key, Err: err}
 	}
 	return stored, nil

@@ -88,7 +88,7 @@ func TestEncodedObjectsAreTheBytesOfKubeAPIServer(t *testing.T) {
 		if err := json.Compact(&value, own); err != nil {
 			t.Fatalf("compact the %s: %v", r.Kind, err)
 		}
-		got, err := l.Encode(keyOf(r), value.Bytes())
+		got, err := l.Encode(keyOf(r), value.Bytes(), nil)
 		if err != nil {
 			t.Errorf("encode the %s: %v", r.Kind, err)
 			continue
@@ -216,7 +216,7 @@ func TestDefinitionsAreStoredAsKubeAPIServerStoresThem(t *testing.T) {
 		t.Fatalf("encode the definition: %v", err)
 	}
 	key := "customresourcedefinitions.apiextensions.k8s.io/a"
-	stored, err := l.Encode(key, value)
+	stored, err := l.Encode(key, value, nil)
 	if err != nil {
 		t.Fatalf("encode the value: %v", err)
 	}
@@ -270,7 +270,7 @@ func TestCustomResourcesStayInTheirVersion(t *testing.T) {
 	value := `{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a","namespace":"default"},` +
 		`"big":12345678901234567890,` +
 		`"data":{"b":1,"a":"<>"}}`
-	stored, err := l.Encode("foos.example.com/default/a", []byte(value))
+	stored, err := l.Encode("foos.example.com/default/a", []byte(value), nil)
 	if err != nil {
 		t.Fatalf("encode: %v", err)
 	}
@@ -288,7 +288,8 @@ func TestCustomResourcesStayInTheirVersion(t *testing.T) {
 
 func TestValuesThatCannotBeReadAreNamed(t *testing.T) {
 	l := newLayout()
-	configMap, err := l.Encode("configmaps/default/a", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`))
+	configMap, err := l.Encode("configmaps/default/a",
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`), nil)
 	if err != nil {
 		t.Fatalf("encode: %v", err)
 	}
@@ -350,7 +351,7 @@ func TestValuesAreNotKept(t *testing.T) {
 		"foos.example.com/a": `{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"}}`,
 	} {
 		given := []byte(value)
-		stored, err := l.Encode(key, given)
+		stored, err := l.Encode(key, given, nil)
 		if err != nil {
 			t.Fatalf("encode %s: %v", key, err)
 		}
@@ -387,7 +388,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := l.Encode(keyOf(r), got)
+		again, err := l.Encode(keyOf(r), got, nil)
 		if err != nil {
 			t.Fatalf("encode %s: %v", got, err)
 		}
@@ -432,7 +433,8 @@ func TestAnObjectOfAFormerVersionIsStale(t *testing.T) {
 		}
 	}
 	const key = "configmaps/default/a"
-	stored, err := l.Encode(key, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`))
+	stored, err := l.Encode(key, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`),
+		nil)
 	if err != nil {
 		t.Fatalf("encode a ConfigMap: %v", err)
 	}

@@ -45,6 +45,7 @@ type other struct {
 	// stored says that kube-apiserver 1.37 writes this version: the one served is new in 1.37, and 1.36 has to
 	// read what 1.37 writes (kubernetes pkg/kubeapiserver NewStorageFactoryConfigEffectiveVersion).
 	stored bool
+	keep   func(now, before []byte) ([]byte, error) // see codec
 }
 
 // of is a version with the same fields as the one that is served, or with more.
@@ -55,6 +56,8 @@ func of[T any, P gokind.Object[T]](apiVersion, kind string) other {
 func (o other) asStored() other { o.stored = true; return o }
 
 func (o other) converted(convert func(tree.Object)) other { o.convert = convert; return o }
+
+func (o other) keeping(keep func(now, before []byte) ([]byte, error)) other { o.keep = keep; return o }
 
 func (o other) in(group string) other { o.group = group; return o }
 
@@ -142,8 +145,8 @@ func cluster() []other {
 			converted(signingRequest),
 		of[certificatesv1beta1.ClusterTrustBundle](certificates+"/v1beta1", "ClusterTrustBundle").asStored(),
 		of[certificatesv1alpha1.ClusterTrustBundle](certificates+"/v1alpha1", "ClusterTrustBundle"),
-		// It has two fields more, which v1 never had: what was created with them loses them at the first write here.
-		of[certificatesv1beta1.PodCertificateRequest](certificates+"/v1beta1", "PodCertificateRequest").asStored(),
+		of[certificatesv1beta1.PodCertificateRequest](certificates+"/v1beta1", "PodCertificateRequest").asStored().
+			keeping(keepRequest),
 		of[coordinationv1beta1.Lease]("coordination.k8s.io/v1beta1", "Lease"),
 		of[eventsv1beta1.Event]("events.k8s.io/v1beta1", "Event"),
 		of[nodev1alpha1.RuntimeClass]("node.k8s.io/v1alpha1", "RuntimeClass").converted(runtimeClass),
@@ -194,7 +197,7 @@ func codecOf(catalog *kinds.Catalog, r *kinds.Resource, older []other) codec {
 				c.versions[meta] = version{fromProtobuf: o.FromProtobuf, fromJSON: o.FromJSON, convert: o.to(s)}
 			}
 			if o.stored {
-				c.encode, c.standard = encoder(o.GVK, o.Protobuf), meta
+				c.encode, c.standard, c.keep = encoder(o.GVK, o.Protobuf), meta, o.keep
 			}
 		}
 	}

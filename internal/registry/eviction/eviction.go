@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -78,6 +79,18 @@ func Evict(ctx context.Context, v Verbs, r Request) error {
 			return err
 		}
 	}
+}
+
+// Check refuses an Eviction whose options are for objects that cannot be read: 422.
+func Check(pod kinds.Target, sent *unstructured.Unstructured) error {
+	const option = "ignoreStoreReadErrorWithClusterBreakingPotential"
+	if unsafe, _, err := unstructured.NestedBool(sent.Object, "deleteOptions", option); err != nil || !unsafe {
+		return nil //nolint:nilerr // the options are read later
+	}
+	return wire.Invalid(policyv1.SchemeGroupVersion.WithKind("Eviction").GroupKind(), pod.Name, field.ErrorList{
+		field.Invalid(field.NewPath("deleteOptions", option), true,
+			"can not be set for pod eviction, try after removing the option"),
+	})
 }
 
 // options returns the options of the deletion; the query may ask for a dry run too.

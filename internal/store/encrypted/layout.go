@@ -12,7 +12,7 @@ import (
 type Plain interface {
 	Key(key string) (string, error)
 	StoreKey(etcdKey string) (key string, known bool)
-	Encode(key string, value []byte) ([]byte, error)
+	Encode(key string, value []byte, before func() ([]byte, error)) ([]byte, error)
 	AppendDecoded(b []byte, key string, stored []byte) ([]byte, error)
 	// Stale reports whether a value would have another version if it were written now.
 	Stale(key string, stored []byte) (bool, error)
@@ -43,8 +43,19 @@ func OpenLayout(ctx context.Context, below Plain, cfg Config) (*Layout, error) {
 
 // Encode makes the value in etcd. A key management service that does not answer is
 // *store.UnavailableError: the configuration bounds how long it is waited for.
-func (l *Layout) Encode(key string, value []byte) ([]byte, error) {
-	out, err := l.Plain.Encode(key, value)
+func (l *Layout) Encode(key string, value []byte, before func() ([]byte, error)) ([]byte, error) {
+	plain := before
+	if before != nil {
+		plain = func() ([]byte, error) {
+			stored, err := before()
+			if err != nil || stored == nil {
+				return nil, err
+			}
+			stored, _, err = l.decrypted(l.ends, key, stored)
+			return stored, err
+		}
+	}
+	out, err := l.Plain.Encode(key, value, plain)
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,13 @@ func (registry) StoreKey(etcdKey string) (string, bool) {
 	return strings.CutPrefix(etcdKey, "/registry/")
 }
 
-func (registry) Encode(_ string, v []byte) ([]byte, error) {
-	return append([]byte("encoded "), v...), nil
+func (registry) Encode(_ string, v []byte, before func() ([]byte, error)) ([]byte, error) {
+	stored := append([]byte("encoded "), v...)
+	if before == nil {
+		return stored, nil
+	}
+	was, err := before()
+	return append(append(stored, " after "...), was...), err
 }
 
 func (registry) AppendDecoded(b []byte, _ string, stored []byte) ([]byte, error) {
@@ -71,7 +76,7 @@ func TestValuesInEtcdAreUpstreams(t *testing.T) {
 	}
 	l := openLayout(t, configuration("secrets", provider("aesgcm", "key1")))
 	const prefix, name = "k8s:enc:aesgcm:v1:key1:", "secrets/default/a"
-	stored, err := l.Encode(name, []byte("hello"))
+	stored, err := l.Encode(name, []byte("hello"), nil)
 	if err != nil || !strings.HasPrefix(string(stored), prefix) {
 		t.Fatalf("encode: %.60q, %v, want the prefix %s", stored, err, prefix)
 	}
@@ -100,9 +105,34 @@ func TestValuesInEtcdAreUpstreams(t *testing.T) {
 	}
 }
 
+// TestAnUpdateIsEncodedAfterTheValueThatItReplaces: which is decrypted for that, if it was encrypted.
+func TestAnUpdateIsEncodedAfterTheValueThatItReplaces(t *testing.T) {
+	l := openLayout(t, configuration("secrets", provider("aesgcm", "key1"), identity))
+	const name = "secrets/default/a"
+	sealed, err := l.Encode(name, []byte("sealed"), nil)
+	if err != nil {
+		t.Fatalf("encode: %v", err)
+	}
+	away := errors.New("the log is closed")
+	for want, was := range map[string][]byte{
+		"now after encoded sealed": sealed, "now after encoded plain": []byte("encoded plain"), "now after ": nil,
+	} {
+		stored, err := l.Encode(name, []byte("now"), func() ([]byte, error) { return was, nil })
+		if err != nil || !strings.HasPrefix(string(stored), "k8s:enc:aesgcm:v1:key1:") {
+			t.Fatalf("encode: %.60q, %v", stored, err)
+		}
+		if got, err := l.Decode(name, stored); err != nil || string(got) != want {
+			t.Errorf("after %q it is %q, %v, want %q", was, got, err, want)
+		}
+	}
+	if _, err := l.Encode(name, []byte("now"), func() ([]byte, error) { return nil, away }); !errors.Is(err, away) {
+		t.Errorf("without the value before: %v", err)
+	}
+}
+
 func TestOtherResourcesAreNotEncryptedInEtcd(t *testing.T) {
 	l := openLayout(t, configuration("secrets", provider("aesgcm", "key1")))
-	stored, err := l.Encode("configmaps/default/a", []byte("hello"))
+	stored, err := l.Encode("configmaps/default/a", []byte("hello"), nil)
 	if err != nil || string(stored) != "encoded hello" {
 		t.Errorf("encode: %q, %v", stored, err)
 	}
@@ -119,7 +149,7 @@ func TestAValueOfAFormerKeyIsStale(t *testing.T) {
 		by   *encrypted.Layout
 		want bool
 	}{{former, true}, {now, false}} {
-		stored, err := c.by.Encode(name, []byte("hello"))
+		stored, err := c.by.Encode(name, []byte("hello"), nil)
 		if err != nil {
 			t.Fatalf("encode: %v", err)
 		}
@@ -134,7 +164,7 @@ func TestAValueOfAFormerVersionIsStale(t *testing.T) {
 		l := openLayout(t, config)
 		for value, want := range map[string]bool{"long ago": true, "now": false} {
 			for _, name := range []string{"secrets/default/a", "configmaps/default/a"} {
-				stored, err := l.Encode(name, []byte(value))
+				stored, err := l.Encode(name, []byte(value), nil)
 				if err != nil {
 					t.Fatalf("encode: %v", err)
 				}

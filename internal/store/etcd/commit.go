@@ -80,7 +80,11 @@ func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
 	if len(t.Value) > revlog.MaxValueBytes-headBytes { // before it is encoded
 		return w, &store.TooLargeError{What: "value", Bytes: len(t.Value), Limit: revlog.MaxValueBytes - headBytes}
 	}
-	if w.value, err = s.opts.Layout.Encode(t.Key, t.Value); err != nil {
+	var before func() ([]byte, error)
+	if t.ExpectedModRevision > 0 {
+		before = func() ([]byte, error) { return s.replaced(ctx, t) }
+	}
+	if w.value, err = s.opts.Layout.Encode(t.Key, t.Value, before); err != nil {
 		return w, fmt.Errorf("encode %q for etcd: %w", t.Key, err)
 	}
 	if len(w.value) > revlog.MaxValueBytes-headBytes {
@@ -95,6 +99,20 @@ func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
 		}
 	}
 	return w, nil
+}
+
+// replaced returns the value in etcd that a write replaces; nil if that is another one by now, which is a
+// conflict.
+func (s *Store) replaced(ctx context.Context, t store.Txn) ([]byte, error) {
+	page, err := s.log.Read(ctx, store.Query{Start: t.Key})
+	if err != nil || len(page.Records) == 0 {
+		return nil, err
+	}
+	o, err := decodeObject(page.Records[0].Value)
+	if err != nil || o.mod != t.ExpectedModRevision {
+		return nil, err
+	}
+	return o.value, nil
 }
 
 // refused returns the error of a call that had no effect, or ctx's cause.

@@ -31,8 +31,9 @@ type Layout interface {
 	// StoreKey is the reverse. known is false for what the server does not serve, and leaves alone.
 	StoreKey(etcdKey string) (key string, known bool)
 	// Encode makes the value in etcd of a value of the store, the JSON of an object in the version in
-	// which it is stored. It does not keep value.
-	Encode(key string, value []byte) ([]byte, error)
+	// which it is stored. before returns the value in etcd that this one replaces, which may have what the
+	// store's values do not show; it is nil for a creation. It does not keep value.
+	Encode(key string, value []byte, before func() ([]byte, error)) ([]byte, error)
 	// AppendDecoded is the reverse, of any form that kube-apiserver writes. It appends the value to b, which may have
 	// been written to after an error. It does not keep stored.
 	AppendDecoded(b []byte, key string, stored []byte) ([]byte, error)

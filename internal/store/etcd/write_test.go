@@ -17,11 +17,14 @@ import (
 // asIs is a layout that changes nothing but the prefix.
 type asIs struct{}
 
-func (asIs) Key(key string) (string, error)                { return "/registry/" + key, nil }
-func (asIs) Encode(_ string, value []byte) ([]byte, error) { return value, nil }
+func (asIs) Key(key string) (string, error) { return "/registry/" + key, nil }
 
 func (asIs) AppendDecoded(b []byte, _ string, value []byte) ([]byte, error) {
 	return append(b, value...), nil
+}
+
+func (asIs) Encode(_ string, value []byte, _ func() ([]byte, error)) ([]byte, error) {
+	return value, nil
 }
 
 func (asIs) StoreKey(key string) (string, bool) { return strings.CutPrefix(key, "/registry/") }
