@@ -1,4 +1,4 @@
-package taint_test
+package nodes_test
 
 import (
 	"testing"
