@@ -6,8 +6,8 @@ import (
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/addresses"
 	"github.com/gapless-io/gapless/internal/admission/guard"
+	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/admission/policy"
-	"github.com/gapless-io/gapless/internal/admission/taint"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
@@ -19,6 +19,7 @@ type cluster struct{ *registry.Registry }
 var (
 	_ addresses.Cluster = cluster{}
 	_ guard.Cluster     = cluster{}
+	_ plugins.Cluster   = cluster{}
 	_ policy.Cluster    = cluster{}
 	_ webhook.Cluster   = cluster{}
 )
@@ -38,10 +39,11 @@ func (s *Server) admit(cfg *registry.Config) {
 	s.policies = policy.New(policy.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	s.webhooks = webhook.New(webhook.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	cfg.Followers = append(cfg.Followers, s.policies, s.webhooks)
-	if s.cfg.TaintNewNodes {
-		checks = append(checks, taint.Plugin{}) // before policies and webhooks, as upstream
-	}
-	checks = append(checks, guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
+	enabled, tables, _ := s.cfg.plugins(s.cluster) // withDefaults has checked the names
+	cfg.Followers = append(cfg.Followers, tables...)
+	// Before policies and webhooks, as upstream.
+	checks = append(checks, plugins.NewSet(enabled...),
+		guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
 		s.policies, s.webhooks)
 	if s.cfg.Etcd.used() {
 		checks = append(checks, addresses.New(s.cluster))

@@ -138,6 +138,9 @@ type Config struct {
 	// admission plugin TaintNodesByCondition, which is on by default there. Here a node that
 	// nobody removes it from, as kube-controller-manager does, would get no pods.
 	TaintNewNodes bool
+	// EnableAdmissionPlugins are admission plugins of kube-apiserver, by their names there, that are asked besides
+	// those that always are: AdmissionPlugins has them, docs/admission.md what they do.
+	EnableAdmissionPlugins []string
 	// From are files of manifests, and directories that contain such files. Each start applies
 	// them after it has created the objects of Bootstrap and before it is ready, as by
 	// server-side apply with the field manager "gapless", which takes fields by force. If one
@@ -198,6 +201,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.Controllers = []string{"*"}
 	}
 	if err := checkControllers(c.Controllers); err != nil {
+		return c, err
+	}
+	if _, _, err := c.plugins(nil); err != nil {
 		return c, err
 	}
 	c.AuthorizationMode = cmp.Or(c.AuthorizationMode, AuthorizationRBAC)

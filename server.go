@@ -17,6 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
+	"github.com/gapless-io/gapless/internal/admission/plugins/pods"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/apiserver"
@@ -226,6 +227,7 @@ func (s *Server) bootstrapper(live *kinds.Live) (*bootstrap.Controller, error) {
 		return nil, err
 	}
 	cfg := bootstrap.Config{Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger}
+	cfg.Priorities = slices.Contains(s.cfg.EnableAdmissionPlugins, pods.PriorityName)
 	if s.cfg.Etcd.used() {
 		cfg.Address = netip.AddrPort{} // its Service needs an address of the cluster, and its endpoints all replicas
 	}

@@ -54,6 +54,7 @@ type serveFlags struct {
 	faultRules    string
 	ephemeral     string
 	taint         bool
+	plugins       []string
 }
 
 func newServe(io streams) *cobra.Command {
@@ -145,6 +146,9 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 	flags.BoolVar(&f.taint, "taint-new-nodes", false,
 		"give each new node the taint node.kubernetes.io/not-ready, as the admission plugin TaintNodesByCondition; "+
 			"kube-controller-manager removes it")
+	flags.StringSliceVar(&f.plugins, "enable-admission-plugins", nil,
+		"admission plugins of kube-apiserver that are asked besides those that always are: "+
+			strings.Join(gapless.AdmissionPlugins(), ", "))
 }
 
 // config returns the configuration that the flags describe. Its errors are usage errors.
@@ -156,7 +160,8 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen,
 		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
-		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization,
+		From: f.from, TaintNewNodes: f.taint, EnableAdmissionPlugins: f.plugins, Controllers: f.controllers,
+		AuthorizationMode:        f.authorization,
 		Authentication:           f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}

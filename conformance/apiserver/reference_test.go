@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/differential/play"
 	"github.com/gapless-io/gapless/conformance/oracle/etcd"
@@ -27,10 +28,8 @@ import (
 
 // left are the plugins of kube-apiserver that are on by default there and not in gapless.
 var left = []string{
-	"LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority", "DefaultTolerationSeconds",
-	"DefaultStorageClass",
-	"StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "DefaultIngressClass",
-	"ClusterTrustBundleAttest", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
+	"LimitRanger", "ServiceAccount", "PodSecurity", "PodGroupProtection", "ClusterTrustBundleAttest",
+	"NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
 }
 
 // issuer is that of the tokens of both servers, which have one key.
@@ -57,6 +56,7 @@ func common(t *testing.T, key, audit string) []string {
 		"--authorization-mode=RBAC", "--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
 		"--audit-policy-file=" + file("audit.yaml"), "--audit-log-path=" + audit, "--service-account-issuer=" + issuer,
 		"--service-account-signing-key-file=" + key, "--service-account-key-file=" + key,
+		"--enable-admission-plugins=" + strings.Join(gapless.AdmissionPlugins(), ","),
 	}
 }
 

@@ -41,8 +41,10 @@ type Config struct {
 	Address netip.AddrPort
 	// CA is the certificate, in PEM, of the CA of the server's certificate. Without it the
 	// Controller leaves out what kube-controller-manager maintains.
-	CA     []byte
-	Logger *slog.Logger
+	CA []byte
+	// Priorities says that pods get the priority of their class, so that there are those of the system.
+	Priorities bool
+	Logger     *slog.Logger
 }
 
 // Controller creates the objects. Make is called once, and then Run, not again before it has returned.
@@ -53,6 +55,8 @@ type Controller struct {
 	ca      []byte
 	logger  *slog.Logger
 
+	priorities bool
+
 	due   due
 	roles roles
 	first map[string][]object // the initial roles and bindings, by name
@@ -61,7 +65,7 @@ type Controller struct {
 // New returns a Controller; it starts nothing.
 func New(cfg Config) *Controller {
 	return &Controller{
-		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, logger: cfg.Logger,
+		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, logger: cfg.Logger, priorities: cfg.Priorities,
 		due: due{wake: make(chan struct{}, 1)},
 	}
 }

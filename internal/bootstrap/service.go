@@ -20,12 +20,13 @@ const (
 
 // own returns the server's own objects: kubernetes pkg/controlplane, controllers
 // kubernetesservice and reconcilers. The Controller restores them when they are changed or
-// deleted. There are none without an address.
+// deleted.
 func (c *Controller) own() []object {
+	own := c.classes()
 	if !c.address.IsValid() {
-		return nil
+		return own
 	}
-	return []object{
+	return append(own, []object{
 		{
 			resource: core("services"), namespace: metav1.NamespaceDefault, name: serviceName, wanted: c.service(),
 			correct: correction(func(there *corev1.Service) (bool, error) {
@@ -66,7 +67,7 @@ func (c *Controller) own() []object {
 				return true, nil
 			}),
 		},
-	}
+	}...)
 }
 
 func (c *Controller) service() *corev1.Service {

@@ -12,6 +12,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/eviction"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
+	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -66,8 +67,10 @@ func (r *Registry) createSubresource(
 	if sub.Apply == nil {
 		err = eviction.Evict(ctx, evictionVerbs{r}, eviction.Request{Pod: t, Eviction: sent, DryRun: o.DryRun})
 	} else {
-		_, err = r.change(ctx, t, o.DryRun, func(*unstructured.Unstructured, *wire.Object) (*unstructured.Unstructured, error) {
-			return sent.DeepCopy(), nil
+		_, err = r.change(ctx, t, o.DryRun, func(u *unstructured.Unstructured, _ *wire.Object) (*unstructured.Unstructured, error) {
+			one := sent.DeepCopy()
+			strategy.TakeManaged(one, u) // what is sent is of another kind, and has none of the object's
+			return one, nil
 		})
 	}
 	if err != nil {

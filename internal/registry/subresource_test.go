@@ -54,7 +54,7 @@ func TestPodIsBoundToANodeOnce(t *testing.T) {
 		o := s.get(s.at("pods", "default", name))
 		conditions := fmt.Sprint(field(t, o, "status", "conditions"))
 		if field(t, o, "spec", "nodeName") != "n" || field(t, o, "metadata", "annotations", "by") != "me" ||
-			o.Generation() != before ||
+			o.Generation() != before || field(t, o, "metadata", "managedFields") == nil ||
 			!strings.Contains(conditions, "status:True type:PodScheduled") {
 			t.Errorf("bound as %s", o.JSON())
 		}

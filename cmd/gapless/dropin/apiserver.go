@@ -22,9 +22,11 @@ type plan struct {
 	anonymous         string // "": not given
 	certGiven         bool
 	verbose           bool
-	untainted         bool     // new nodes get no taint
-	args              []string // for gapless serve, as they are
-	warnings          []warning
+	// switched are admission plugins that flags turn on and off, and named says that only those are on.
+	switched map[string]bool
+	named    bool
+	args     []string // for gapless serve, as they are
+	warnings []warning
 }
 
 // warning is about a part of a flag's value that has no effect.
@@ -74,7 +76,7 @@ func (p Program) serveWith(ctx context.Context, certs string, args []string) int
 
 // newPlan takes the settings together. Its error names all that is refused.
 func newPlan(settings []setting) (*plan, error) {
-	p := &plan{bind: "127.0.0.1", port: "6443", prefix: defaultPrefix}
+	p := &plan{bind: "127.0.0.1", port: "6443", prefix: defaultPrefix, switched: map[string]bool{}}
 	table := apiserverTable()
 	var all []error
 	for _, s := range settings {
@@ -124,7 +126,7 @@ func (p *plan) handle(s setting) error {
 	case "admission-control", "enable-admission-plugins":
 		return p.enabled(s)
 	case "disable-admission-plugins":
-		p.disabled(s)
+		return p.disabled(s)
 	case "max-requests-inflight", "max-mutating-requests-inflight":
 		p.inFlight(s)
 	case "tls-min-version":
@@ -165,8 +167,8 @@ func (p *plan) serve(at place) ([]string, error) {
 	if at.NoFsync {
 		args = append(args, "--unsafe-no-fsync")
 	}
-	if !p.untainted {
-		args = append(args, "--taint-new-nodes")
+	if plugins := p.plugins(); len(plugins) > 0 {
+		args = append(args, "--enable-admission-plugins="+strings.Join(plugins, ","))
 	}
 	if p.verbose {
 		args = append(args, "--log-level=debug")

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/gapless-io/gapless"
 )
 
 // envtestArgs are the arguments of controller-runtime's APIServer.defaultArgs.
@@ -51,19 +53,39 @@ func planned(t *testing.T, line string) (args []string, ignored []string, err er
 	return args, ignored, err
 }
 
-func TestNewNodesGetATaintUnlessThePluginIsOff(t *testing.T) {
-	for line, want := range map[string]bool{
-		"": true,
-		"--disable-admission-plugins=ServiceAccount":                       true,
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition": false,
-		"--enable-admission-plugins=TaintNodesByCondition":                 true,
-		"--admission-control=":                                             false,
-		"--admission-control=TaintNodesByCondition,NamespaceLifecycle":     true,
+func TestPluginsAreOnAsFlagsSay(t *testing.T) {
+	defaults := strings.Join(gapless.DefaultAdmissionPlugins(), ",")
+	for line, want := range map[string]string{
+		"": defaults,
+		"--disable-admission-plugins=ServiceAccount": defaults,
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition": strings.TrimPrefix(defaults,
+			"TaintNodesByCondition,"),
+		"--enable-admission-plugins=TaintNodesByCondition":             defaults,
+		"--enable-admission-plugins=DenyServiceExternalIPs":            defaults + ",DenyServiceExternalIPs",
+		"--admission-control=":                                         "",
+		"--admission-control=TaintNodesByCondition,NamespaceLifecycle": "TaintNodesByCondition",
 	} {
 		args, _, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+line)
-		if err != nil || slices.Contains(args, "--taint-new-nodes") != want {
-			t.Errorf("%q: %v, %v", line, args, err)
+		got := ""
+		for _, arg := range args {
+			if value, is := strings.CutPrefix(arg, "--enable-admission-plugins="); is {
+				got = value
+			}
 		}
+		sorted := func(names string) string {
+			return strings.Join(slices.Sorted(slices.Values(strings.Split(names, ","))), ",")
+		}
+		if err != nil || sorted(got) != sorted(want) {
+			t.Errorf("%q: %v, %v; want %s", line, args, err, want)
+		}
+	}
+}
+
+func TestAPluginIsNotBothEnabledAndDisabled(t *testing.T) {
+	_, _, err := planned(t,
+		"--etcd-servers=http://127.0.0.1:1 --enable-admission-plugins=Priority --disable-admission-plugins=Priority")
+	if err == nil || !strings.Contains(err.Error(), "Priority is refused: the plugin is both enabled and disabled") {
+		t.Errorf("error %v, want one that names the plugin", err)
 	}
 }
 
@@ -79,7 +101,8 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 		"envtest": {envtestArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=127.0.0.1:2", "--authorization-mode=RBAC"}, always,
 			[]string{
-				"--taint-new-nodes", "--anonymous-auth", "--client-ca-file=certs/client-cert-auth-ca.crt",
+				"--enable-admission-plugins=" + strings.Join(gapless.DefaultAdmissionPlugins(), ","), "--anonymous-auth",
+				"--client-ca-file=certs/client-cert-auth-ca.crt",
 				"--service-account-issuer=https://127.0.0.1:2/",
 				"--service-account-key-file=certs/sa-signer.crt", "--service-account-signing-key-file=certs/sa-signer.key",
 			}), []string{"allow-privileged", "service-cluster-ip-range"}},
@@ -129,7 +152,7 @@ func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 		"--audit-webhook-config-file=f":                                   "to a file only",
 		"--admission-control-config-file=f":                               "no configuration",
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement": "would accept what it denies",
-		"--enable-admission-plugins=NamespaceLifecycle,AlwaysPullImages":  "would accept what it denies",
+		"--enable-admission-plugins=NamespaceLifecycle,EventRateLimit":    "would accept what it denies",
 		"--oidc-issuer-url https://i":                                     "identified by certificates",
 		"--requestheader-username-headers=X-User":                         "front proxy",
 		"--tls-min-version=VersionTLS13":                                  "TLS 1.2",

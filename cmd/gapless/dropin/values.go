@@ -40,37 +40,42 @@ func (p *plan) authorization() (string, error) {
 	return gapless.AuthorizationAlwaysAllow, nil
 }
 
-// switched is the admission plugin of kube-apiserver that can be turned off; see
-// gapless.Config.TaintNewNodes.
-const switched = "TaintNodesByCondition"
-
-// The other admission plugins of kube-apiserver 1.37.
+// The admission plugins of kube-apiserver 1.37 besides those of gapless.AdmissionPlugins.
 var (
-	// present are those that the server has; they cannot be turned off.
+	// present are those that the server always has; they cannot be turned off.
 	present = []string{ //nolint:gochecknoglobals // a constant table
 		"NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "MutatingAdmissionPolicy",
 		"ValidatingAdmissionPolicy", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
 	}
-	// absent are those of upstream's defaults that the server has not. They fill in or check
+	// absent are those that the server has not. They fill in or check
 	// what a cluster needs that runs pods, and a suite that names one of them may do without.
 	absent = []string{ //nolint:gochecknoglobals // a constant table
-		"LimitRanger", "ServiceAccount", "PodSecurity", "Priority", "DefaultTolerationSeconds",
-		"DefaultStorageClass", "StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize",
-		"RuntimeClass", "DefaultIngressClass", "ClusterTrustBundleAttest", "PodTopologyLabels", "NodeDeclaredFeatureValidator",
-		"PodResizeValidator", "ResourceQuota", "NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector",
-		"PodTolerationRestriction", "ExtendedResourceToleration", "AlwaysAdmit", "PersistentVolumeLabel",
+		"LimitRanger", "ServiceAccount", "PodSecurity", "PodGroupProtection", "ClusterTrustBundleAttest",
+		"NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota", "NamespaceAutoProvision", "NamespaceExists",
+		"PodNodeSelector", "PodTolerationRestriction", "ExtendedResourceToleration", "AlwaysAdmit", "PersistentVolumeLabel",
 	}
 )
+
+// plugins returns the admission plugins that are on and can be off: those of kube-apiserver's defaults that the server
+// has, if no flag says otherwise.
+func (p *plan) plugins() []string {
+	return slices.DeleteFunc(gapless.AdmissionPlugins(), func(name string) bool {
+		on, said := p.switched[name]
+		return said && !on || !said && (p.named || !slices.Contains(gapless.DefaultAdmissionPlugins(), name))
+	})
+}
 
 // enabled reads the plugins that are turned on. One that the server has not is refused,
 // unless it is one of upstream's defaults or denies nothing.
 func (p *plan) enabled(s setting) error {
-	if s.name == "admission-control" { // the plugins that it does not name are off
-		p.untainted = !slices.Contains(list(s.value), switched)
-	}
+	p.named = p.named || s.name == "admission-control" // the plugins that it does not name are off
 	for _, plugin := range list(s.value) {
 		switch {
-		case slices.Contains(present, plugin), plugin == switched:
+		case slices.Contains(present, plugin):
+		case slices.Contains(gapless.AdmissionPlugins(), plugin):
+			if err := p.turn(s.name, plugin, true); err != nil {
+				return err
+			}
 		case slices.Contains(absent, plugin):
 			p.warn(s.name, plugin, "the server has no such admission plugin")
 		default:
@@ -82,12 +87,25 @@ func (p *plan) enabled(s setting) error {
 }
 
 // disabled reads the plugins that are turned off.
-func (p *plan) disabled(s setting) {
+func (p *plan) disabled(s setting) error {
 	for _, plugin := range list(s.value) {
-		if p.untainted = p.untainted || plugin == switched; slices.Contains(present, plugin) {
+		if slices.Contains(present, plugin) {
 			p.warn(s.name, plugin, "the admission plugin is always on")
 		}
+		if err := p.turn(s.name, plugin, false); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// turn turns a plugin on or off, once, as upstream.
+func (p *plan) turn(flag, plugin string, on bool) error {
+	if was, said := p.switched[plugin]; said && was != on {
+		return refusal(setting{name: flag, value: plugin}, "the plugin is both enabled and disabled")
+	}
+	p.switched[plugin] = on
+	return nil
 }
 
 // noLimit stands for 0 of kube-apiserver, which gapless takes for its default.

@@ -80,6 +80,11 @@ func PutManaged(u *unstructured.Unstructured, managed []byte) error {
 	return nil
 }
 
+// TakeManaged gives u the managedFields of another object.
+func TakeManaged(u, from *unstructured.Unstructured) {
+	setPart(metadata(u.Object), metadata(from.Object), "managedFields")
+}
+
 // Restrict copies from old what the target's endpoint cannot change to u, which replaces it,
 // and fills in defaults, in place. An update begins with it; when plugins have changed u after
 // that, it does so again, since they can change no more than the client.

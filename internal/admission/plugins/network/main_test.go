@@ -1,4 +1,4 @@
-package taint_test
+package network_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package taint_test
+package nodes_test
 
 import (
 	"testing"
@@ -8,7 +8,8 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/admission/taint"
+	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/nodes"
 )
 
 func attributes(object *unstructured.Unstructured, resource, subresource string, op upstream.Operation) upstream.Attributes {
@@ -42,7 +43,8 @@ func TestNewNodesAreNotReady(t *testing.T) {
 				u.Object["spec"] = c.spec
 			}
 			redone := 0
-			if err := (taint.Plugin{}).Admit(t.Context(), attributes(u, "nodes", "", upstream.Create),
+			if err := plugins.NewSet(nodes.TaintNodesByCondition()).Admit(t.Context(),
+				attributes(u, "nodes", "", upstream.Create),
 				func() error { redone++; return nil }); err != nil {
 				t.Fatalf("admit: %v", err)
 			}
@@ -63,7 +65,10 @@ func TestOtherWritesAreLeftAlone(t *testing.T) {
 		attributes(&unstructured.Unstructured{Object: map[string]any{}}, "nodes", "proxy", upstream.Create),
 		attributes(&unstructured.Unstructured{Object: map[string]any{}}, "pods", "", upstream.Create),
 	} {
-		err := (taint.Plugin{}).Admit(t.Context(), a, func() error { t.Error("it was changed"); return nil })
+		err := plugins.NewSet(nodes.TaintNodesByCondition()).Admit(t.Context(), a, func() error {
+			t.Error("it was changed")
+			return nil
+		})
 		if err != nil || len(a.GetObject().(*unstructured.Unstructured).Object) != 0 {
 			t.Errorf("%v %s/%s: %v %v", a.GetOperation(), a.GetResource().Resource, a.GetSubresource(), a.GetObject(), err)
 		}

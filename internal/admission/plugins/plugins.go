@@ -1,0 +1,134 @@
+// Package plugins runs the admission plugins of kube-apiserver 1.37 that are compiled into it.
+//
+// A [Plugin] looks at writes of a few kinds. A [Set] is those that a server has, in upstream's order:
+// it is an admission.Plugin, and finds in one step that none of them concerns a write. The packages
+// below have one plugin each, with upstream's names. [Choose] reads which of them are on.
+//
+// Plugins read the cluster from memory, never over HTTP: what a client has written counts for the
+// next write (decision 13).
+package plugins
+
+import (
+	"context"
+	"iter"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	upstream "k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/admission"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/wire"
+)
+
+// Cluster reads objects from memory, in the version in which they are stored.
+type Cluster interface {
+	// Find returns an object; nil when there is none.
+	Find(gr kinds.GroupResource, key wire.Key) *wire.Object
+	// Objects yields the objects of a resource, in one namespace or ("") all.
+	Objects(gr kinds.GroupResource, namespace string) iter.Seq[*wire.Object]
+}
+
+// Plugin is one of kube-apiserver's.
+type Plugin struct {
+	// Name is the name in --enable-admission-plugins.
+	Name string
+	// Concerns says about which writes it is asked.
+	Concerns []Concern
+	// Admit may change the object, in place, and then calls Changed of the write; Validate looks at what will be
+	// stored. Either may be nil. Their errors are answered as they are.
+	Admit, Validate func(ctx context.Context, w *Write) error
+}
+
+// Concern is writes of a resource, or of one of its subresources.
+type Concern struct {
+	Resource    kinds.GroupResource
+	Subresource string
+	Operations  []upstream.Operation
+}
+
+// Write is what a plugin is asked about.
+type Write struct {
+	upstream.Attributes
+	// Object is what is to be stored, nil for a deletion. Old is what is stored, nil for a creation.
+	Object, Old *unstructured.Unstructured
+
+	changed bool
+}
+
+// Changed says that the plugin has changed the object.
+func (w *Write) Changed() { w.changed = true }
+
+// Set is plugins in the order in which they are asked. It is safe for concurrent use if they are.
+type Set struct {
+	concerned map[where][]Plugin
+}
+
+type where struct {
+	resource    kinds.GroupResource
+	subresource string
+	op          upstream.Operation
+}
+
+var _ admission.Plugin = (*Set)(nil)
+
+// NewSet returns a set of plugins in this order.
+func NewSet(in ...Plugin) *Set {
+	s := &Set{concerned: map[where][]Plugin{}}
+	for _, p := range in {
+		for _, c := range p.Concerns {
+			for _, op := range c.Operations {
+				at := where{c.Resource, c.Subresource, op}
+				s.concerned[at] = append(s.concerned[at], p)
+			}
+		}
+	}
+	return s
+}
+
+// Handles implements admission.Plugin.
+func (s *Set) Handles(r *kinds.Resource, subresource string, op upstream.Operation) bool {
+	return len(s.concerned[where{r.GR(), subresource, op}]) > 0
+}
+
+// Admit implements admission.Plugin. What plugins have changed is brought into the form of its kind
+// once, after the last of them.
+func (s *Set) Admit(ctx context.Context, a upstream.Attributes, redo func() error) error {
+	w := writeOf(a)
+	for _, p := range s.of(a) {
+		if p.Admit == nil {
+			continue
+		}
+		if err := p.Admit(ctx, w); err != nil {
+			return err
+		}
+	}
+	if w.changed {
+		return redo()
+	}
+	return nil
+}
+
+// Validate implements admission.Plugin.
+func (s *Set) Validate(ctx context.Context, a upstream.Attributes) error {
+	w := writeOf(a)
+	for _, p := range s.of(a) {
+		if p.Validate == nil {
+			continue
+		}
+		if err := p.Validate(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Set) of(a upstream.Attributes) []Plugin {
+	return s.concerned[where{a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()}]
+}
+
+func writeOf(a upstream.Attributes) *Write {
+	w := &Write{Attributes: a}
+	w.Object, _ = a.GetObject().(*unstructured.Unstructured)
+	w.Old, _ = a.GetOldObject().(*unstructured.Unstructured)
+	return w
+}
