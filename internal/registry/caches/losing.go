@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -52,16 +51,15 @@ func (p *Publisher) entry(ctx context.Context, r *Resource, c store.Change) (*wa
 
 // latest returns an object as all see it when what is pending is appended; nil if there is none.
 func (p *Publisher) latest(r *Resource, key wire.Key) *wire.Object {
-	for _, e := range slices.Backward(p.pending[r]) {
-		if e.Object.Key() == key {
-			if e.Deleted {
-				return nil
-			}
-			return e.Object
-		}
+	e := p.pending[r].latest(key)
+	switch {
+	case e == nil:
+		o, _ := r.Cache.Snapshot().Get(key)
+		return o
+	case e.Deleted:
+		return nil
 	}
-	o, _ := r.Cache.Snapshot().Get(key)
-	return o
+	return e.Object
 }
 
 // lose notes a value that cannot be read, before anything of its revision is seen, and ends the watches of
