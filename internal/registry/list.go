@@ -146,22 +146,23 @@ func (r *Reader) Count(t kinds.Target) int {
 func stateFor(ctx context.Context, cached *caches.Resource, namespace string, plan wire.ListPlan) (listed, error) {
 	var s *watchcache.Snapshot
 	var err error
-	readable := func() error { return cached.Whole(namespace) }
 	switch plan.Mode {
 	case wire.ListMostRecent, wire.ListContinueLatest:
 		s, err = cached.Fresh(ctx, namespace)
 	case wire.ListAny, wire.ListNotOlderThan:
-		s, err = cached.State(ctx, readable, func(ctx context.Context) (*watchcache.Snapshot, error) {
-			return cached.Cache.WaitFresh(ctx, plan.RV) // of any: 0
-		})
+		s, err = cached.State(ctx, func() error { return cached.Whole(namespace) },
+			func(ctx context.Context) (*watchcache.Snapshot, error) {
+				return cached.Cache.WaitFresh(ctx, plan.RV) // of any: 0
+			})
 	case wire.ListExact, wire.ListContinue:
-		s, err = cached.Cache.At(ctx, plan.RV)
-		behind := errors.Is(err, watchcache.ErrBehind)
-		if err == nil || behind {
-			err = whole(cached, namespace, plan.RV) // after the state: whatever that has was noted before
-		}
-		if behind && err == nil {
-			return cached.Past(plan.RV, cached.Cache.Snapshot(), plan.Limit), nil
+		whole := func() error { return cached.WholeAt(namespace, plan.RV) }
+		s, err = cached.State(ctx, whole, func(ctx context.Context) (*watchcache.Snapshot, error) {
+			return cached.Cache.At(ctx, plan.RV)
+		})
+		if errors.Is(err, watchcache.ErrBehind) {
+			if err = whole(); err == nil {
+				return cached.Past(plan.RV, cached.Cache.Snapshot(), plan.Limit), nil
+			}
 		}
 	default:
 		return nil, wire.BadRequest("unknown way to list: %d", plan.Mode)
@@ -170,18 +171,6 @@ func stateFor(ctx context.Context, cached *caches.Resource, namespace string, pl
 		return nil, continued(err, plan)
 	}
 	return inMemory{s}, nil
-}
-
-// whole returns why not everything can be read that a resource has had at rv: 500 while a value cannot be, and
-// then *kube.ExpiredError.
-func whole(cached *caches.Resource, namespace string, rv kube.ResourceVersion) error {
-	if err := cached.Whole(namespace); err != nil {
-		return err
-	}
-	if from := cached.WholeFrom(); rv < from {
-		return stored.Unread(rv, from, kube.ExpiredList)
-	}
-	return nil
 }
 
 // continued gives the error of an expired continue token another token, which continues

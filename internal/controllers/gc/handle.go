@@ -92,6 +92,9 @@ func (c *Collector) finish(ctx context.Context, v *vertex, l view, i item) error
 			return fmt.Errorf("finish the deletion of %s %s, which may have dependents: %w",
 				i.target.Resource.Kind, i.object.Key(), err)
 		}
+		if !c.graph.look(v).free {
+			return nil // what nothing was known of when l was seen is a dependent, and known by now
+		}
 		finalizers := i.object.Finalizers()
 		left := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == l.waits.finalizer() })
 		if len(left) == len(finalizers) {

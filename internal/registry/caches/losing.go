@@ -20,7 +20,8 @@ import (
 const (
 	// againEvery is how often it is tried to read such values again: a key may be configured by then.
 	againEvery = 5 * time.Second
-	// mostTried bounds how many values of a resource are tried then. If one can be read, all are.
+	// mostTried bounds how many values of a resource are tried then, since nothing is published meanwhile: the
+	// next ones the next time. If one can be read, all are.
 	mostTried = 8
 )
 
@@ -52,16 +53,15 @@ func (p *Publisher) entry(ctx context.Context, r *Resource, c store.Change) (*wa
 
 // latest returns an object as all see it when what is pending is appended; nil if there is none.
 func (p *Publisher) latest(r *Resource, key wire.Key) *wire.Object {
-	for _, e := range slices.Backward(p.pending[r]) {
-		if e.Object.Key() == key {
-			if e.Deleted {
-				return nil
-			}
-			return e.Object
-		}
+	e := p.pending[r].latest(key)
+	switch {
+	case e == nil:
+		o, _ := r.Cache.Snapshot().Get(key)
+		return o
+	case e.Deleted:
+		return nil
 	}
-	o, _ := r.Cache.Snapshot().Get(key)
-	return o
+	return e.Object
 }
 
 // lose notes a value that cannot be read, before anything of its revision is seen, and ends the watches of
@@ -161,41 +161,58 @@ func (p *Publisher) again(ctx context.Context) error {
 	return nil
 }
 
-// isReadable reports whether one of some values of a resource that could not be read can be now. away are the
+// isReadable reports whether one of the next values of a resource that could not be read can be now. away are the
 // encryptions whose key management service did not answer just now: it is not asked for each value, since nothing is
 // published meanwhile.
 func (p *Publisher) isReadable(ctx context.Context, r *Resource, away map[string]bool) bool {
+	all := r.Unreadable()
+	first := max(0, slices.IndexFunc(all, func(o Unreadable) bool { return o.Key.String() > r.unread.tried }))
 	tried := 0
-	for _, o := range r.Unreadable() {
+	for _, o := range slices.Concat(all[first:], all[:first]) {
 		if tried == mostTried {
 			break
 		}
 		if away[o.Why.Encryption] {
 			continue
 		}
+		why := p.readAgain(ctx, r, o.Why.Key)
+		if why == nil {
+			return true // it is the first one the next time, if not all can be read now
+		}
+		if e, is := errors.AsType[*store.UnreadableError](why); is && e.Temporary {
+			away[e.Encryption] = true
+		}
+		r.unread.tried = o.Key.String()
 		tried++
-		page, err := p.of.store.Read(ctx, store.Query{Start: o.Why.Key, AtRevision: int64(p.of.published()), Unreadable: true})
-		if err != nil || len(page.Records) != 1 {
-			continue
-		}
-		if why := page.Records[0].Unreadable; why != nil {
-			if why.Temporary {
-				away[why.Encryption] = true
-			}
-			continue
-		}
-		object, err := r.Object(o.Why.Key, page.Records[0].Value, page.Records[0].ModRevision)
-		if err == nil && r.GR == kinds.Definitions() {
-			_, err = custom.Resources(object.JSON())
-		}
-		if err == nil {
-			return true
-		}
 	}
 	return false
 }
 
-// reload reads a resource at the clock, because values can be read that could not be.
+// errMissing is not given by stores: what cannot be read is there.
+var errMissing = errors.New("the value is not there")
+
+// readAgain returns why a value cannot be read at the clock; nil if it can be.
+func (p *Publisher) readAgain(ctx context.Context, r *Resource, key string) error {
+	page, err := p.of.store.Read(ctx, store.Query{Start: key, AtRevision: int64(p.of.published()), Unreadable: true})
+	switch {
+	case err != nil:
+		return err
+	case len(page.Records) != 1:
+		return errMissing
+	case page.Records[0].Unreadable != nil:
+		return page.Records[0].Unreadable
+	}
+	object, err := r.Object(key, page.Records[0].Value, page.Records[0].ModRevision)
+	if err == nil && r.GR == kinds.Definitions() {
+		_, err = custom.Resources(object.JSON())
+	}
+	return err
+}
+
+// reload reads a resource at the clock, because values can be read that could not be. The store has given them no
+// other revision, and one that it has not given may be that of the next write: so there are two states at the clock,
+// of which readers get only the second (see Resource.State), which is also the one of servers that could always read
+// them. There is no event of them: watches from before get *kube.ExpiredError.
 func (p *Publisher) reload(ctx context.Context, r *Resource) error {
 	now := p.of.published()
 	objects, lost, err := r.LoadReadable(ctx, int64(now))
@@ -223,6 +240,7 @@ func (p *Publisher) reload(ctx context.Context, r *Resource) error {
 	r.Cache.Forget(now)
 	state := r.Cache.Snapshot()
 	var entries []*watchcache.Entry
+	var read []wire.Key
 	for _, o := range was {
 		object, found := state.Get(o.Key)
 		if still[o.Key] || !found {
@@ -239,9 +257,12 @@ func (p *Publisher) reload(ctx context.Context, r *Resource) error {
 				continue
 			}
 		}
-		r.unread.replaced(o.Key, now)
-		entries = append(entries, e)
+		read, entries = append(read, o.Key), append(entries, e)
 	}
-	p.follower.Appended(r, entries)
+	p.follower.Appended(r, entries) // before anybody learns that nothing is unknown
+	r.unread.rereads.Add(1)         // who has a state without them, and finds them readable, finds this raised
+	for _, key := range read {
+		r.unread.replaced(key, now)
+	}
 	return nil
 }

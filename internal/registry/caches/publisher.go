@@ -25,7 +25,7 @@ type Publisher struct {
 	feed     store.Changes // nil: the store was not read yet
 	follower Follower
 	// pending are the entries of the current batch that are not appended yet.
-	pending map[*Resource][]*watchcache.Entry
+	pending map[*Resource]*pending
 	order   []*Resource // the keys of pending
 	// hole is the one whose difference is being read, nil if there is none. The difference is
 	// gathered as a whole: between its changes there is no state that anybody may see.
@@ -146,7 +146,7 @@ func (q *sequence) loadOnce(ctx context.Context) (*Publisher, error) {
 	if err := q.loadAt(ctx, revision); err != nil {
 		return nil, errors.Join(err, feed.Close())
 	}
-	p := &Publisher{set: q.set, of: q, feed: feed, pending: map[*Resource][]*watchcache.Entry{}, unread: map[*Resource]bool{}}
+	p := &Publisher{set: q.set, of: q, feed: feed, pending: map[*Resource]*pending{}, unread: map[*Resource]bool{}}
 	p.loaded(ctx, slices.Collect(q.resources)...)
 	return p, nil
 }
@@ -357,14 +357,15 @@ func (p *Publisher) change(ctx context.Context, c store.Change) error {
 func (p *Publisher) add(r *Resource, e *watchcache.Entry) {
 	if p.pending[r] == nil {
 		p.order = append(p.order, r)
+		p.pending[r] = &pending{}
 	}
-	p.pending[r] = append(p.pending[r], e)
+	p.pending[r].entries = append(p.pending[r].entries, e)
 }
 
 // flush appends what is pending, one batch for each resource.
 func (p *Publisher) flush() {
 	for _, r := range p.order {
-		entries := p.pending[r]
+		entries := p.pending[r].entries
 		if p.hole == nil {
 			r.Cache.Append(entries...)
 		} else {

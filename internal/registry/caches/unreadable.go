@@ -33,12 +33,16 @@ type Unreadable struct {
 // them, before anything of the revision is seen at which one comes or is replaced.
 type unread struct {
 	count atomic.Int64 // of all: readers need no lock while there are none
+	// rereads is how many times the cache got a state that has some of them without a change of the store. It is
+	// raised between that and their replacement: see Resource.State.
+	rereads atomic.Int64
+	tried   string // the key of the last one that was tried again; only for the publisher
 
 	// mu guards what follows.
 	mu      sync.Mutex
 	all     map[wire.Key]*unreadable
-	sorted  []Unreadable // all of them in the order of their keys, never changed; nil: not known
-	passing int          // how many are replaced
+	sorted  []Unreadable          // all of them in the order of their keys, never changed; nil: not known
+	passing map[wire.Key]struct{} // those that are replaced
 }
 
 // unreadable is one of them. replaced is the revision of another value, which can be read when it is
@@ -53,11 +57,9 @@ func (u *unread) put(o Unreadable) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.all == nil {
-		u.all = map[wire.Key]*unreadable{}
+		u.all, u.passing = map[wire.Key]*unreadable{}, map[wire.Key]struct{}{}
 	}
-	if was := u.all[o.Key]; was != nil && was.replaced != 0 {
-		u.passing--
-	}
+	delete(u.passing, o.Key)
 	u.all[o.Key], u.sorted = &unreadable{Unreadable: o}, nil
 	u.count.Store(int64(len(u.all)))
 }
@@ -87,19 +89,24 @@ func (u *unread) replaced(key wire.Key, at kube.ResourceVersion) bool {
 	if o == nil {
 		return false
 	}
-	if o.replaced == 0 {
-		u.passing++
-	}
+	u.passing[key] = struct{}{}
 	o.replaced = at
 	return true
 }
 
-// settle removes those that were replaced, and returns how many are left.
+// settle removes those that were replaced, and returns how many are left. It is called after each batch, and does
+// not look at the others.
 func (u *unread) settle() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	maps.DeleteFunc(u.all, func(_ wire.Key, o *unreadable) bool { return o.replaced != 0 })
-	u.sorted, u.passing = nil, 0
+	if len(u.passing) == 0 {
+		return len(u.all)
+	}
+	for key := range u.passing {
+		delete(u.all, key)
+	}
+	clear(u.passing)
+	u.sorted = nil
 	u.count.Store(int64(len(u.all)))
 	return len(u.all)
 }
@@ -111,7 +118,7 @@ func (u *unread) list(at kube.ResourceVersion) []Unreadable {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.passing > 0 {
+	if len(u.passing) > 0 {
 		return u.sortedLocked(at)
 	}
 	if u.sorted == nil {
@@ -194,6 +201,18 @@ func (r *Resource) WholeIn(namespace string) error {
 	return r.Whole(namespace)
 }
 
+// WholeAt returns why not everything can be read that the resource has had at rv: 500 while a value cannot be, and
+// then *kube.ExpiredError of a list.
+func (r *Resource) WholeAt(namespace string, rv kube.ResourceVersion) error {
+	if err := r.Whole(namespace); err != nil {
+		return err
+	}
+	if from := r.WholeFrom(); rv < from {
+		return stored.Unread(rv, from, kube.ExpiredList)
+	}
+	return nil
+}
+
 // among returns those of some objects that are in a namespace, or have none; all for "".
 func among(all []Unreadable, namespace string) []Unreadable {
 	if namespace == "" {
@@ -208,19 +227,27 @@ func among(all []Unreadable, namespace string) []Unreadable {
 	return found
 }
 
-// State returns the state that take gives, if what is asked of it can be read: readable is Whole, WholeIn, or
-// Readable of an object. It never returns one that lacks a value which could not be read in between: it
-// waits for one that has what followed. Errors: those of take, readable and Cache.WaitFresh.
+// State returns the state that take gives, if what is asked of it can be read: readable is Whole, WholeIn, WholeAt,
+// or Readable of an object. It never returns one that lacks a value which could not be read in between: it
+// takes another one, that has it. Errors: those of take, readable and Cache.WaitFresh.
+//
+// A value that was replaced is in a later state; one that was read again is in another state of the same
+// resourceVersion. Of these two readers get only the second: as long as its values count as unreadable they get an
+// error, and after that rereads is not what it was before the first one was taken.
 func (r *Resource) State(
 	ctx context.Context, readable func() error, take func(context.Context) (*watchcache.Snapshot, error),
 ) (*watchcache.Snapshot, error) {
 	for {
+		rereads := r.unread.rereads.Load()
 		s, err := take(ctx)
 		if err == nil {
 			err = readable() // after the state: whatever that has was noted before
 		}
 		if err != nil {
 			return nil, err
+		}
+		if r.unread.rereads.Load() != rereads {
+			continue
 		}
 		from := r.WholeFrom()
 		if s.RV() >= from {

@@ -392,7 +392,8 @@ func (c *Controller) deleteOptions(o *wire.Object) metav1.DeleteOptions {
 	nodes := c.cfg.Caches.Lookup(kinds.GroupResource{Resource: "nodes"})
 	if name := o.Fields().Get("spec.nodeName"); name != "" && nodes != nil {
 		key := wire.Key{Name: name}
-		if _, found := nodes.Cache.Snapshot().Get(key); !found && nodes.Readable(key) == nil {
+		readable := nodes.Readable(key) == nil // before the look, which finds the node then if it can be read
+		if _, found := nodes.Cache.Snapshot().Get(key); !found && readable {
 			options.GracePeriodSeconds = new(int64(0))
 		}
 	}
