@@ -152,7 +152,7 @@ func (s *Store) checkCluster(ctx context.Context, id uint64) error {
 		return fmt.Errorf("%q: %w", clusterKey, err)
 	}
 	if known != found {
-		return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
+		return &HistoryError{Dir: s.opts.Dir, OtherCluster: known.id != found.id, Found: fmt.Sprintf(
 			"the log is of the cluster %x with the prefix %s, and the servers are of the cluster %x, with the prefix %s",
 			known.id, known.prefix, found.id, found.prefix)}
 	}
@@ -169,7 +169,7 @@ func (s *Store) checkAnswer(header *etcdserverpb.ResponseHeader) error {
 	if known == 0 || found == 0 || known == found { // what clientv3 answers itself has none
 		return nil
 	}
-	err := &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
+	err := &HistoryError{Dir: s.opts.Dir, OtherCluster: true, Found: fmt.Sprintf(
 		"the log is of the cluster %x, and one of the servers has answered for the cluster %x", known, found)}
 	s.fail(err)
 	return err

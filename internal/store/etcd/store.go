@@ -149,11 +149,40 @@ func (s *Store) Run(ctx context.Context) error {
 	if failed, is := errors.AsType[*HistoryError](context.Cause(ctx)); is && err == nil {
 		err = failed
 	}
+	if failed, is := errors.AsType[*HistoryError](err); is && failed.OtherCluster {
+		named := *failed // others may read it
+		named.Clusters = s.clustersOfServers(logCtx)
+		err = &named
+	}
 	cancel(err)
 	wg.Wait()
 	s.saveAll(logCtx)
 	stopLog()
 	return errors.Join(err, <-logged)
+}
+
+// clustersOfServers returns of which cluster each server is, by its URL. It waits for those that do not answer as long as
+// for an answer of etcd.
+func (s *Store) clustersOfServers(ctx context.Context) map[string]uint64 {
+	ctx, cancel := context.WithTimeout(ctx, contactTimeout)
+	defer cancel()
+	all := map[string]uint64{}
+	var mu sync.Mutex // guards all
+	var wg sync.WaitGroup
+	// They are clustersOfServers's, and end with ctx.
+	for _, url := range s.opts.Cluster.Servers {
+		wg.Go(func() {
+			status, err := s.client.Status(ctx, url)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[url] = status.Header.ClusterId
+		})
+	}
+	wg.Wait()
+	return all
 }
 
 // saveAll records at the end of Run what makes the next start short.
