@@ -96,7 +96,8 @@ func (r *replica) undone(t *testing.T) (left []string) {
 	} else if !apierrors.IsNotFound(err) {
 		t.Fatalf("read the object without an owner: %v", err)
 	}
-	if _, err := r.client.CoreV1().ServiceAccounts("default").Get(t.Context(), "default", metav1.GetOptions{}); apierrors.IsNotFound(err) {
+	if _, err := r.client.CoreV1().ServiceAccounts("default").Get(t.Context(), "default",
+		metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		left = append(left, "the ServiceAccount")
 	} else if err != nil {
 		t.Fatalf("read the ServiceAccount: %v", err)

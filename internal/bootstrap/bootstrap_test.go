@@ -206,7 +206,8 @@ func TestAnotherCAIsKept(t *testing.T) {
 	}
 	c.stop()
 	own := keep(t, log, here, ca())
-	own.eventually(own.at("", "configmaps", "kept", "kube-root-ca.crt"), "without the option its own CA", func(o *wire.Object) bool {
-		return read[corev1.ConfigMap](t, o).Data["ca.crt"] == string(ca())
-	})
+	own.eventually(own.at("", "configmaps", "kept", "kube-root-ca.crt"), "without the option its own CA",
+		func(o *wire.Object) bool {
+			return read[corev1.ConfigMap](t, o).Data["ca.crt"] == string(ca())
+		})
 }

@@ -92,7 +92,8 @@ func (c *cluster) after(wait time.Duration, works bool, holder, when string) {
 // held is a Lease that was renewed at a time of another clock.
 func held(holder string, renewed time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: &holder, LeaseDurationSeconds: new(int32(lasts / time.Second)), RenewTime: &metav1.MicroTime{Time: renewed},
+		HolderIdentity: &holder, LeaseDurationSeconds: new(int32(lasts / time.Second)),
+		RenewTime: &metav1.MicroTime{Time: renewed},
 	}}
 }
 

@@ -49,12 +49,14 @@ func (e *HistoryError) otherCluster() string {
 		text += ": " + strings.Join(servers, ", ")
 	}
 	if len(distinct) > 1 {
-		return fmt.Sprintf("the servers of etcd are of several clusters: %s; name the servers of one cluster only: the history in "+
-			"%q is that of its cluster, and goes on", text, e.Dir)
+		return fmt.Sprintf(
+			"the servers of etcd are of several clusters: %s; name the servers of one cluster only: the history in "+
+				"%q is that of its cluster, and goes on", text, e.Dir)
 	}
-	return fmt.Sprintf("etcd is not the cluster whose history the replica has in %q: %s; if the URLs are wrong, correct them, and "+
-		"the history goes on; if this is the cluster to serve, stop the replica, move that directory away, and start it again: it "+
-		"reads the state then, and clients list again", e.Dir, text)
+	return fmt.Sprintf(
+		"etcd is not the cluster whose history the replica has in %q: %s; if the URLs are wrong, correct them, and "+
+			"the history goes on; if this is the cluster to serve, stop the replica, move that directory away, and "+
+			"start it again: it reads the state then, and clients list again", e.Dir, text)
 }
 
 // RefusedError says that what etcd has is not to be used, and why.

@@ -97,6 +97,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.client, err = Dial(context.WithoutCancel(ctx), o.Cluster); err != nil {
 		return nil, errors.Join(fmt.Errorf("make a client of etcd: %w", err), s.release(), log.Close())
 	}
+	if err := s.loadCluster(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the replica's log: %w", err), s.release(), log.Close(), s.client.Close())
+	}
 	s.leases = newLeases(s.client)
 	s.synced.Store(s.visible.rev) // Open of the log has made it durable
 	s.health.begin()
@@ -159,30 +162,6 @@ func (s *Store) Run(ctx context.Context) error {
 	s.saveAll(logCtx)
 	stopLog()
 	return errors.Join(err, <-logged)
-}
-
-// clustersOfServers returns of which cluster each server is, by its URL. It waits for those that do not answer as long as
-// for an answer of etcd.
-func (s *Store) clustersOfServers(ctx context.Context) map[string]uint64 {
-	ctx, cancel := context.WithTimeout(ctx, contactTimeout)
-	defer cancel()
-	all := map[string]uint64{}
-	var mu sync.Mutex // guards all
-	var wg sync.WaitGroup
-	// They are clustersOfServers's, and end with ctx.
-	for _, url := range s.opts.Cluster.Servers {
-		wg.Go(func() {
-			status, err := s.client.Status(ctx, url)
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all[url] = status.Header.ClusterId
-		})
-	}
-	wg.Wait()
-	return all
 }
 
 // saveAll records at the end of Run what makes the next start short.
