@@ -33,7 +33,7 @@ func newReplicaGauges(of *replica, c *etcdCluster) *replicaGauges {
 	}
 	return &replicaGauges{
 		of: of, cluster: c,
-		leads:   desc("replica_leads", "1 if this replica runs the controllers, otherwise 0."),
+		leads: desc("replica_leads", "1 if this replica runs the controllers, otherwise 0."),
 		managed: desc("kube_controller_manager_active",
 			"1 if a kube-controller-manager renews its Lease: what it does is left to it, unless flags say otherwise."),
 		reached: desc("replica_resource_version", "The revision of etcd that this replica has reached."),
