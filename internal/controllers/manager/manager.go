@@ -63,11 +63,7 @@ func (o *Observer) Holder() string {
 // counts as just renewed: work begins when it has not changed for as long as it lasts, and at once if nobody has it.
 // While the Lease cannot be read, all stays as it is. Run is called once.
 func (o *Observer) Run(ctx context.Context, work func(ctx context.Context) error) error {
-	for {
-		o.until(ctx, free)
-		if ctx.Err() != nil {
-			return nil
-		}
+	for o.until(ctx, free) {
 		alone, end := context.WithCancel(ctx)
 		done := make(chan error, 1)
 		go func() { // it is Run's, which waits for it
@@ -80,6 +76,7 @@ func (o *Observer) Run(ctx context.Context, work func(ctx context.Context) error
 			return err
 		}
 	}
+	return nil
 }
 
 // state is that of the Lease.
@@ -90,21 +87,21 @@ const (
 	free state = true
 )
 
-// until returns when the Lease is in a state, or ctx has ended.
-func (o *Observer) until(ctx context.Context, wanted state) {
+// until returns when the Lease is in a state, or ctx has ended, and then false.
+func (o *Observer) until(ctx context.Context, wanted state) bool {
 	for ctx.Err() == nil {
 		next := o.cfg.Period
 		lease, err := o.cfg.Read(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return
+			return false
 		case err != nil && !o.failed:
 			o.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "read the Lease of kube-controller-manager", slog.Any("err", err))
 		}
 		if o.failed = err != nil; !o.failed {
 			left := o.look(ctx, lease)
 			if now := state(left <= 0); now == wanted {
-				return
+				return true
 			}
 			if left > 0 {
 				next = min(next, left)
@@ -115,6 +112,7 @@ func (o *Observer) until(ctx context.Context, wanted state) {
 		case <-ctx.Done():
 		}
 	}
+	return false
 }
 
 // look returns for how long the Lease holds if it is not renewed; 0 or less: nobody has it.
