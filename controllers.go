@@ -85,15 +85,17 @@ const namespaceQuiet = 500 * time.Millisecond
 type background struct {
 	garbage *gc.Collector
 	objects *bootstrap.Controller
+	upkeep  *bootstrap.Controller // of what kube-controller-manager maintains, if it is left to it
 	events  *expiry.Expirer
 }
 
 // newRegistry makes the registry with the controllers that are turned on, and returns those
 // that run beside it.
 func (s *Server) newRegistry(live *kinds.Live) background {
+	s.managed = s.newManaged()
 	cfg := registry.Config{
 		Store: s.store(s.backend.store), Stale: s.backend.stale, Live: live, Logger: s.cfg.Logger,
-		KeepNamespaces: !s.cfg.runs(NamespaceController),
+		KeepNamespaces: s.keepsNamespaces(),
 		NamespaceQuiet: namespaceQuiet,
 	}
 	for _, apart := range s.backend.apart {
@@ -124,13 +126,21 @@ func (s *Server) newRegistry(live *kinds.Live) background {
 
 // runBackground runs what there is from when the server serves.
 func (s *Server) runBackground(ctx context.Context, g *errgroup.Group, b background) {
+	s.runManaged(ctx, g)
 	if b.objects != nil {
 		s.runWhenReady(ctx, g, s.leading(b.objects.Run))
 	}
+	if b.upkeep != nil {
+		s.runWhenReady(ctx, g, s.leading(s.unmanaged(b.upkeep.Run)))
+	}
 	if b.garbage != nil {
-		s.runWhenReady(ctx, g, s.leading(func(ctx context.Context) error {
+		run := func(ctx context.Context) error {
 			return b.garbage.Run(failing.By(ctx, GarbageCollectorController), s.registry)
-		}))
+		}
+		if s.cfg.leaves(GarbageCollectorController) {
+			run = s.unmanaged(run)
+		}
+		s.runWhenReady(ctx, g, s.leading(run))
 	}
 	if b.events != nil {
 		s.runWhenReady(ctx, g, func(ctx context.Context) error { return b.events.Run(failing.By(ctx, EventExpiry)) })

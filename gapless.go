@@ -73,10 +73,15 @@ const (
 	BootstrapServer Bootstrap = iota
 	// BootstrapCluster also creates the objects of kube-controller-manager: the ConfigMap
 	// kube-root-ca.crt and the ServiceAccount default in each namespace, and the rules of
-	// aggregated ClusterRoles. It is the default of gapless serve.
+	// aggregated ClusterRoles. Over etcd it does so beside a kube-controller-manager too, and
+	// each ConfigMap gets the CA of the replica that leads.
 	BootstrapCluster
 	// BootstrapNone creates none.
 	BootstrapNone
+	// BootstrapAuto is BootstrapCluster but over etcd: there the objects of kube-controller-manager
+	// are left to one that works, which renews its Lease, and a ConfigMap kube-root-ca.crt with
+	// another CA is left as it is. It is the default of gapless serve.
+	BootstrapAuto
 )
 
 // hidden and called keep what only tests of this module use out of the API.
@@ -132,7 +137,8 @@ type Config struct {
 	AuthorizationMode string
 	// Controllers are the controllers that the server runs, as kube-controller-manager's flag
 	// lists them: a name turns one on, a name after a - turns one off, and * turns on those
-	// that are not named. Nil means *. See docs/controllers.md.
+	// that are not named. Nil means *. Over etcd those that are not named stand still while a
+	// kube-controller-manager works, which renews its Lease. See docs/controllers.md.
 	Controllers []string
 	// TaintNewNodes gives each new node the taint node.kubernetes.io/not-ready, as upstream's
 	// admission plugin TaintNodesByCondition, which is on by default there. Here a node that
@@ -196,6 +202,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New(
 			"automatic reload of the encryption configuration (--encryption-provider-config-automatic-reload): name the file " +
 				"(--encryption-provider-config)")
+	}
+	if c.Bootstrap == BootstrapAuto && !c.Etcd.used() {
+		c.Bootstrap = BootstrapCluster
 	}
 	if c.Controllers == nil {
 		c.Controllers = []string{"*"}

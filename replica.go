@@ -42,6 +42,8 @@ type replica struct {
 	claimed map[uint64]*etcdCluster
 	// unreadable returns the objects whose values in etcd cannot be read, as far as the registry has come.
 	unreadable func() []caches.Unreadable
+	// manager returns the kube-controller-manager to which work is left; "": none.
+	manager func() string
 }
 
 // openReplica opens the logs of a replica and clients of etcd.
@@ -53,7 +55,7 @@ func (s *Server) openReplica(ctx context.Context) (_ *backend, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{live: s.live, turn: serve.NewTurn(), claimed: map[uint64]*etcdCluster{}}
+	r := &replica{live: s.live, turn: serve.NewTurn(), claimed: map[uint64]*etcdCluster{}, manager: s.controllerManager}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close())

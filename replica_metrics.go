@@ -15,6 +15,7 @@ type replicaGauges struct {
 	cluster *etcdCluster
 
 	leads, reached, compacted     *prometheus.Desc
+	managed                       *prometheus.Desc
 	up, dbBytes, inUse, quota     *prometheus.Desc // by member of etcd
 	problems, certificate, quorum *prometheus.Desc
 	unreadable                    *prometheus.Desc // by resource
@@ -32,7 +33,9 @@ func newReplicaGauges(of *replica, c *etcdCluster) *replicaGauges {
 	}
 	return &replicaGauges{
 		of: of, cluster: c,
-		leads:   desc("replica_leads", "1 if this replica runs the controllers, otherwise 0."),
+		leads: desc("replica_leads", "1 if this replica runs the controllers, otherwise 0."),
+		managed: desc("kube_controller_manager_active",
+			"1 if a kube-controller-manager renews its Lease: what it does is left to it, unless flags say otherwise."),
 		reached: desc("replica_resource_version", "The revision of etcd that this replica has reached."),
 		compacted: desc("etcd_compacted_resource_version",
 			"The revision to which etcd was compacted last, as compactors have noted it."),
@@ -53,7 +56,8 @@ func newReplicaGauges(of *replica, c *etcdCluster) *replicaGauges {
 // Describe implements prometheus.Collector.
 func (g *replicaGauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		g.leads, g.reached, g.compacted, g.up, g.dbBytes, g.inUse, g.quota, g.problems, g.certificate, g.quorum, g.unreadable,
+		g.leads, g.managed, g.reached, g.compacted, g.up, g.dbBytes, g.inUse, g.quota, g.problems, g.certificate, g.quorum,
+		g.unreadable,
 	} {
 		to <- d
 	}
@@ -73,6 +77,7 @@ func (g *replicaGauges) Collect(to chan<- prometheus.Metric) {
 	}
 	if g.cluster == g.of.main {
 		is(g.leads, g.of.turn.Leads())
+		is(g.managed, g.of.manager() != "")
 		lost := map[string]int{}
 		for _, o := range g.of.unreadable() {
 			lost[o.Resource.String()]++

@@ -40,6 +40,9 @@ type ReplicaStatus struct {
 	// Replicas are all that are registered, by their IDs, this one too.
 	Replicas []ReplicaMember `json:"replicas"`
 	Leader   string          `json:"leader,omitempty"` // the ID of the one that runs the controllers; "": none
+	// ControllerManager has the Lease of kube-controller-manager and renews it: what it does the leader does not, unless its
+	// flags say so; "": there is none.
+	ControllerManager string `json:"controllerManager,omitempty"`
 	// ReplicasUnknown says why etcd did not answer who the replicas are; "": it did.
 	ReplicasUnknown string `json:"replicasUnknown,omitempty"`
 	// Overrides are the clusters of --etcd-servers-overrides.
@@ -132,6 +135,7 @@ func (r *replica) status(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	r.addUnreadable(&status)
+	status.ControllerManager = r.manager()
 	for _, c := range r.apart {
 		of, err := c.status(ctx)
 		if err != nil {

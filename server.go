@@ -67,6 +67,7 @@ type Server struct {
 	policies    *policy.Plugin  // of admission
 	webhooks    *webhook.Plugin // of admission
 	backend     *backend
+	managed     *managed        // nil: nothing is left to a kube-controller-manager
 	history     *starts.History // nil: another replica, of another history, may have answered before
 	manifests   *manifest.Files
 	applied     Applied
@@ -177,8 +178,7 @@ func (s *Server) serve(ctx context.Context) error {
 	own := s.newRegistry(live)
 	defer s.webhooks.Close()
 	callers, callersErr := s.callers(ctx)
-	objects, err := s.bootstrapper(live)
-	own.objects = objects
+	err := s.bootstrappers(live, &own)
 	audited, auditErr := s.openAudit()
 	if err := errors.Join(callersErr, err, auditErr); err != nil {
 		return errors.Join(err, s.closeListener())
@@ -203,7 +203,7 @@ func (s *Server) serve(ctx context.Context) error {
 		}
 		return nil
 	})
-	g.Go(func() error { return s.start(ctx, running, objects, live) })
+	g.Go(func() error { return s.start(ctx, running, own.objects, live) })
 	// The drain stops everything in order when ctx ends or a part fails.
 	g.Go(func() error {
 		select {
@@ -217,14 +217,14 @@ func (s *Server) serve(ctx context.Context) error {
 	return g.Wait()
 }
 
-// bootstrapper returns the controller of the bootstrap objects; nil if none are configured.
-func (s *Server) bootstrapper(live *kinds.Live) (*bootstrap.Controller, error) {
+// bootstrappers makes the controllers of the bootstrap objects that are configured.
+func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 	if s.cfg.Bootstrap == BootstrapNone {
-		return nil, nil
+		return nil
 	}
 	address, err := serve.Reachable(s.listener.Addr())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cfg := bootstrap.Config{Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger}
 	cfg.Priorities = slices.Contains(s.cfg.EnableAdmissionPlugins, pods.PriorityName)
@@ -234,7 +234,12 @@ func (s *Server) bootstrapper(live *kinds.Live) (*bootstrap.Controller, error) {
 	if s.cfg.Bootstrap == BootstrapCluster {
 		cfg.CA = s.credentials.CA()
 	}
-	return bootstrap.New(cfg), nil
+	to.objects = bootstrap.New(cfg)
+	if s.cfg.Bootstrap == BootstrapAuto {
+		cfg.CA, cfg.KeepOtherCAs = s.credentials.CA(), true
+		to.upkeep = bootstrap.New(cfg)
+	}
+	return nil
 }
 
 // closeListener closes the listener if it is still open.

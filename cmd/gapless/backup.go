@@ -19,6 +19,7 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/backup"
 	"github.com/gapless-io/gapless/internal/durable"
+	serving "github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
 	"github.com/gapless-io/gapless/internal/store/revlog"
@@ -201,6 +202,10 @@ func (f *backupFlags) open(ctx context.Context) (from io.Reader, end func(), err
 func (f *backupFlags) openDirectory(ctx context.Context) (from io.Reader, end func(), err error) {
 	dir := filepath.Join(f.dataDir, "log")
 	if _, err := os.Stat(filepath.Join(dir, format.ManifestName)); err != nil {
+		if _, err := os.Stat(filepath.Join(f.dataDir, serving.ReplicaDir)); err == nil {
+			return nil, nil, fmt.Errorf("the objects of the server of %s are in etcd: back that up, with etcdctl snapshot save",
+				f.dataDir)
+		}
 		return nil, nil, fmt.Errorf("%s is not the data directory of a gapless server: %w", f.dataDir, err)
 	}
 	log, err := revlog.Open(ctx, revlog.Options{Dir: dir})

@@ -61,6 +61,18 @@ func TestABackupIsOfWhatTheCommandLineNames(t *testing.T) {
 	}
 }
 
+// TestABackupOfAReplicaIsRefusedWithWhatToDo: as the server itself does.
+func TestABackupOfAReplicaIsRefusedWithWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "replica"), 0o700); err != nil {
+		t.Fatalf("make a directory: %v", err)
+	}
+	code, _, stderr := command(t, "backup", filepath.Join(dir, "a.backup"), "--data-dir", dir)
+	if code != exitRunTime || !strings.Contains(stderr, "in etcd: back that up, with etcdctl snapshot save") {
+		t.Errorf("exit code %d, want %d and a message that names etcd's snapshot:\n%s", code, exitRunTime, stderr)
+	}
+}
+
 // TestAVariableHasOneTypeInAllCommands: flags of the same name share it.
 func TestAVariableHasOneTypeInAllCommands(t *testing.T) {
 	types := map[string]string{} // "type, in command" by variable

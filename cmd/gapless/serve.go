@@ -88,10 +88,12 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	}
 	flags := cmd.Flags()
 	dataFlags(flags, &f)
-	flags.StringVar(&f.bootstrap, "bootstrap", "cluster",
-		"objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
+	flags.StringVar(&f.bootstrap, "bootstrap", "auto",
+		"objects created at startup: cluster, server (those of kube-apiserver without a controller manager), none, or auto: "+
+			"cluster, but over etcd without what a kube-controller-manager maintains that renews its Lease")
 	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"},
-		"controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; they are "+
+		"controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; over etcd those that are not named stand still while "+
+			"a kube-controller-manager renews its Lease; they are "+
 			gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
 	flags.StringVar(&f.authorization, "authorization-mode", gapless.AuthorizationRBAC,
 		"who may do what: "+gapless.AuthorizationRBAC+
@@ -249,6 +251,8 @@ func (f serveFlags) continueFaults(to *fault.Set) error {
 
 func parseBootstrap(text string) (gapless.Bootstrap, error) {
 	switch text {
+	case "auto":
+		return gapless.BootstrapAuto, nil
 	case "cluster":
 		return gapless.BootstrapCluster, nil
 	case "server":
@@ -256,7 +260,7 @@ func parseBootstrap(text string) (gapless.Bootstrap, error) {
 	case "none":
 		return gapless.BootstrapNone, nil
 	}
-	return 0, fmt.Errorf("--bootstrap %q: want cluster, server or none", text)
+	return 0, fmt.Errorf("--bootstrap %q: want auto, cluster, server or none", text)
 }
 
 func newLogger(io streams, format, level string) (*slog.Logger, error) {

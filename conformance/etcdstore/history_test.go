@@ -70,18 +70,29 @@ func (r *restartable) put(key string, n int) int64 {
 	return rev
 }
 
-// refusesHistory opens a store over files, which must end with *etcd.HistoryError.
-func refusesHistory(t *testing.T, o etcd.Options) {
+// refusesHistory opens a store over files, which must end with *etcd.HistoryError; it returns that.
+func refusesHistory(t *testing.T, o etcd.Options) *etcd.HistoryError {
 	t.Helper()
-	r := run(t, o)
+	r, ctx := run(t, o), within(t)
+	go func() { // ends with the store: reads reach each server in turn
+		for ctx.Err() == nil {
+			if _, err := r.Progress(ctx); errors.Is(err, store.ErrClosed) {
+				return
+			}
+			pause(ctx)
+		}
+	}()
 	select {
 	case err := <-r.ended:
-		if _, is := errors.AsType[*etcd.HistoryError](err); !is {
-			t.Errorf("a store over another history ends with %v", err)
+		refused, is := errors.AsType[*etcd.HistoryError](err)
+		if !is {
+			t.Fatalf("a store over another history ends with %v", err)
 		}
-	case <-within(t).Done():
-		t.Error("a store over another history goes on")
+		return refused
+	case <-ctx.Done():
+		t.Fatal("a store over another history goes on")
 	}
+	return nil
 }
 
 func TestAnotherHistoryIsRefusedByName(t *testing.T) {

@@ -32,7 +32,7 @@ type Verbs interface {
 	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
-// Config says what a Controller creates. All members but Address and CA are required.
+// Config says what a Controller creates. Verbs, Live and Logger are required.
 type Config struct {
 	Verbs Verbs
 	Live  *kinds.Live
@@ -42,6 +42,9 @@ type Config struct {
 	// CA is the certificate, in PEM, of the CA of the server's certificate. Without it the
 	// Controller leaves out what kube-controller-manager maintains.
 	CA []byte
+	// KeepOtherCAs leaves a ConfigMap kube-root-ca.crt as it is if it has other certificates than CA: other servers may
+	// have the same objects, and another CA.
+	KeepOtherCAs bool
 	// Priorities says that pods get the priority of their class, so that there are those of the system.
 	Priorities bool
 	Logger     *slog.Logger
@@ -53,8 +56,10 @@ type Controller struct {
 	live    *kinds.Live
 	address netip.AddrPort
 	ca      []byte
+	keepCAs bool
+	warned  sync.Once // that another CA is kept
 	logger  *slog.Logger
-
+	// priorities says that there are the PriorityClasses of the system.
 	priorities bool
 
 	due   due
@@ -65,7 +70,8 @@ type Controller struct {
 // New returns a Controller; it starts nothing.
 func New(cfg Config) *Controller {
 	return &Controller{
-		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, logger: cfg.Logger, priorities: cfg.Priorities,
+		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, keepCAs: cfg.KeepOtherCAs,
+		priorities: cfg.Priorities, logger: cfg.Logger,
 		due: due{wake: make(chan struct{}, 1)},
 	}
 }

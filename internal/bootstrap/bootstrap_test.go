@@ -1,6 +1,8 @@
 package bootstrap_test
 
 import (
+	"encoding/pem"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -178,4 +181,33 @@ func TestDeletedLeaseNamespaceIsRecreated(t *testing.T) {
 	c.delete(ns)
 	c.eventually(ns, "another namespace", func(o *wire.Object) bool { return o != nil && o.UID() != was })
 	c.eventually(c.at("", "configmaps", "kube-node-lease", "kube-root-ca.crt"), "its ConfigMap", there)
+}
+
+// TestAnotherCAIsKept: other servers may have the same objects. What is no CA is replaced.
+func TestAnotherCAIsKept(t *testing.T) {
+	log := openLog(t)
+	other := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("another")}))
+	before := keep(t, log, here, nil)
+	for name, text := range map[string]string{"kept": other, "damaged": "x"} {
+		before.create(before.at("", "namespaces"), `{"metadata":{"name":"`+name+`"}}`)
+		before.create(before.at("", "configmaps", name), `{"metadata":{"name":"kube-root-ca.crt"},"data":{"ca.crt":`+
+			strconv.Quote(text)+`}}`)
+	}
+	before.stop()
+	c := keepBy(t, log, func(c *cluster) bootstrap.Config {
+		return bootstrap.Config{Verbs: c, CA: ca(), KeepOtherCAs: true}
+	})
+	for name, want := range map[string]string{"kept": other, "damaged": string(ca()), "default": string(ca())} {
+		c.eventually(c.at("", "serviceaccounts", name, "default"), "the account, which is made last", there)
+		got := read[corev1.ConfigMap](t, c.find(c.at("", "configmaps", name, "kube-root-ca.crt"))).Data["ca.crt"]
+		if got != want {
+			t.Errorf("the CA in the namespace %s is %q, want %q", name, got, want)
+		}
+	}
+	c.stop()
+	own := keep(t, log, here, ca())
+	own.eventually(own.at("", "configmaps", "kept", "kube-root-ca.crt"), "without the option its own CA",
+		func(o *wire.Object) bool {
+			return read[corev1.ConfigMap](t, o).Data["ca.crt"] == string(ca())
+		})
 }

@@ -3,6 +3,8 @@ package bootstrap
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
+	"log/slog"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +46,7 @@ func (c *Controller) fill(ctx context.Context, name string) error {
 	if ns.DeletionTimestamp != nil || ns.Status.Phase != corev1.NamespaceActive {
 		return nil
 	}
-	for _, o := range c.content(name) {
+	for _, o := range c.content(ctx, name) {
 		err := c.ensure(ctx, o)
 		if isNotFound(err) || isTerminating(err) {
 			return nil // the namespace was deleted meanwhile
@@ -60,7 +62,7 @@ func (c *Controller) fill(ctx context.Context, name string) error {
 func isTerminating(err error) bool { return hasReason(err, metav1.StatusReasonForbidden) }
 
 // content returns the objects that every namespace has.
-func (c *Controller) content(name string) []object {
+func (c *Controller) content(ctx context.Context, name string) []object {
 	data := map[string]string{caKey: string(c.ca)}
 	return []object{
 		{
@@ -75,6 +77,10 @@ func (c *Controller) content(name string) []object {
 				if maps.Equal(there.Data, data) && there.Annotations[described] != "" {
 					return false, nil
 				}
+				if c.keepCAs && there.Data[caKey] != string(c.ca) && hasCertificate(there.Data[caKey]) {
+					c.warnOfOtherCA(ctx, name)
+					return false, nil
+				}
 				there.Data = data
 				set(&there.Annotations, described, description)
 				return true, nil
@@ -86,4 +92,23 @@ func (c *Controller) content(name string) []object {
 			correct: func([]byte) (any, error) { return nil, nil }, // whatever it is
 		},
 	}
+}
+
+// hasCertificate reports whether a text has a certificate in PEM.
+func hasCertificate(text string) bool {
+	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			return true
+		}
+	}
+	return false
+}
+
+// warnOfOtherCA warns of the first namespace with another CA: all of a cluster have the same.
+func (c *Controller) warnOfOtherCA(ctx context.Context, namespace string) {
+	c.warned.Do(func() {
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "the ConfigMap kube-root-ca.crt has another CA than this server, and stays as it "+
+			"is: pods that trust it do not trust this server; with --bootstrap=cluster it is replaced in all namespaces",
+			slog.String("namespace", namespace))
+	})
 }

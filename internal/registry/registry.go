@@ -77,9 +77,9 @@ type Config struct {
 	Admission admission.Plugin
 	// Followers keep what they need of some resources in memory.
 	Followers []Follower
-	// KeepNamespaces leaves the content of namespaces under deletion to another program,
-	// and their finalizer.
-	KeepNamespaces bool
+	// KeepNamespaces says whether the content of namespaces under deletion, and their finalizer, is left to another
+	// program now; nil: it never is. LookAtNamespaces is called when that ends.
+	KeepNamespaces func() bool
 	// NamespaceQuiet is for how long nothing must have been deleted in a namespace under deletion
 	// before its content goes; 0: it goes at once. A client that deletes a manifest with a
 	// namespace in it finds the objects then.
@@ -222,6 +222,10 @@ func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
 	wg.Wait()
 	return context.Cause(ctx)
 }
+
+// LookAtNamespaces lets the registry look for namespaces under deletion, because Config.KeepNamespaces has changed. It
+// does not block.
+func (r *Registry) LookAtNamespaces() { r.controller.Wake() }
 
 // startRetry is the time between two attempts of a start to write while the store refuses writes for the moment.
 const startRetry = time.Second

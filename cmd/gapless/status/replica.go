@@ -51,6 +51,9 @@ func printCluster(out io.Writer, status gapless.ReplicaStatus) error {
 	for _, h := range status.Holes {
 		line("hole", "between resourceVersions %d and %d only the difference is known", h.After, h.Before)
 	}
+	if status.ControllerManager != "" {
+		line("controllers", "left to kube-controller-manager %s", status.ControllerManager)
+	}
 	for _, o := range status.Unreadable {
 		line("unreadable", "%s", o.Why)
 	}

@@ -90,7 +90,7 @@ func ofReplica() gapless.ReplicaStatus {
 		Replicas: []gapless.ReplicaMember{own, {
 			ID: "bb", URL: "https://10.0.0.2:6443", Version: "v1", Started: now.Add(-hours), ResourceVersion: 88,
 		}},
-		Leader: "bb",
+		Leader: "bb", ControllerManager: "m1_uid",
 	}
 }
 
@@ -100,6 +100,7 @@ resourceVersion  70, and etcd has 90
 problem          it lags
 history          the last 3h, 2.0MB
 hole             between resourceVersions 20 and 30 only the difference is known
+controllers      left to kube-controller-manager m1_uid
 unreadable       "pods/default/lost" as of revision 60 cannot be read
 unreadable       and 2 more
 etcd             cluster cdf818194e3a8c32, with a quorum, compacted to 50, seen 0s ago

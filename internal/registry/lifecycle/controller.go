@@ -44,8 +44,8 @@ type Config struct {
 	Gate   *Gate
 	Verbs  Verbs
 	Logger *slog.Logger
-	// KeepNamespaces leaves namespaces under deletion, and their content, to another program.
-	KeepNamespaces bool
+	// KeepNamespaces says whether namespaces under deletion, and their content, are left to another program now; nil: never.
+	KeepNamespaces func() bool
 	// Quiet is for how long nothing must have been deleted in a namespace under deletion before
 	// its content goes, so that clients find what they delete with it; 0: it goes at once.
 	Quiet time.Duration
@@ -66,6 +66,9 @@ type Controller struct {
 
 // NewController returns a controller; it starts no goroutine.
 func NewController(cfg Config) *Controller {
+	if cfg.KeepNamespaces == nil {
+		cfg.KeepNamespaces = func() bool { return false }
+	}
 	c := &Controller{cfg: cfg, wake: make(chan struct{}, 1)}
 	c.namespaces.after = cfg.Quiet
 	if cfg.Shared {
@@ -117,10 +120,15 @@ func (c *Controller) Notify(r *caches.Resource, entries []*watchcache.Entry) {
 		freed := definitions && (e.Deleted || e.Replaces) // names that others may have now
 		return container && e.Object.Deleting() || active && e.Deleted || freed
 	}) {
-		select {
-		case c.wake <- struct{}{}:
-		default:
-		}
+		c.Wake()
+	}
+}
+
+// Wake lets Run look again, as when Config.KeepNamespaces has changed. It does not block.
+func (c *Controller) Wake() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -166,7 +174,8 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 		{kinds.Definitions(), &c.definitions, never, c.deleteDefinition},
 		{kinds.Namespaces(), &c.namespaces, c.empty, c.deleteNamespace},
 	} {
-		if all.gr == kinds.Namespaces() && c.cfg.KeepNamespaces {
+		keep := func() bool { return all.gr == kinds.Namespaces() && c.cfg.KeepNamespaces() }
+		if keep() {
 			continue
 		}
 		cached := c.cfg.Caches.Lookup(all.gr)
@@ -176,7 +185,7 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 		}
 		s := cached.Cache.Snapshot()
 		for o := range s.Scan("", watchcache.Selection{}) {
-			if !o.Deleting() {
+			if !o.Deleting() || keep() {
 				continue
 			}
 			name := o.Key().Name

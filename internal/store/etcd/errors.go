@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -18,12 +20,43 @@ import (
 type HistoryError struct {
 	Dir   string // of the log; "" for one in memory
 	Found string
+	// OtherCluster says that another cluster has answered than the one that the log is of. Run returns such an error with
+	// Clusters: of which cluster each server is, by its URL, as far as they answer.
+	OtherCluster bool
+	Clusters     map[string]uint64
 }
 
 func (e *HistoryError) Error() string {
+	if e.OtherCluster {
+		return e.otherCluster()
+	}
 	return fmt.Sprintf("etcd does not continue the history that the replica has in %q: %s; if the servers are the right ones, "+
 		"stop the replica, move that directory away, and start it again: it reads the state then, and clients list again",
 		e.Dir, e.Found)
+}
+
+// otherCluster is the text for another cluster: more often than the data, the URLs are wrong, and then the history is worth
+// keeping.
+func (e *HistoryError) otherCluster() string {
+	var servers []string
+	distinct := map[uint64]bool{}
+	for _, url := range slices.Sorted(maps.Keys(e.Clusters)) {
+		servers = append(servers, fmt.Sprintf("%s is of the cluster %x", url, e.Clusters[url]))
+		distinct[e.Clusters[url]] = true
+	}
+	text := e.Found
+	if len(servers) > 0 {
+		text += ": " + strings.Join(servers, ", ")
+	}
+	if len(distinct) > 1 {
+		return fmt.Sprintf(
+			"the servers of etcd are of several clusters: %s; name the servers of one cluster only: the history in "+
+				"%q is that of its cluster, and goes on", text, e.Dir)
+	}
+	return fmt.Sprintf(
+		"etcd is not the cluster whose history the replica has in %q: %s; if the URLs are wrong, correct them, and "+
+			"the history goes on; if this is the cluster to serve, stop the replica, move that directory away, and "+
+			"start it again: it reads the state then, and clients list again", e.Dir, text)
 }
 
 // RefusedError says that what etcd has is not to be used, and why.

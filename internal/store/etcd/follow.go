@@ -10,7 +10,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -131,49 +130,6 @@ func (s *Store) contact(ctx context.Context) error {
 }
 
 var errContact = errors.New("etcd does not answer")
-
-// checkCluster compares the cluster with the one in the log; the first one is recorded.
-func (s *Store) checkCluster(ctx context.Context, id uint64) error {
-	record, err := s.loadOne(ctx, clusterKey)
-	if err != nil {
-		return fmt.Errorf("read which cluster the log is of: %w", err)
-	}
-	found := cluster{id: id, prefix: s.prefix}
-	if record == nil {
-		end, err := s.begin(ctx)
-		if err != nil {
-			return err
-		}
-		defer end()
-		return s.writeOwn(ctx, clusterKey, found.encode())
-	}
-	known, err := decodeCluster(record)
-	if err != nil {
-		return fmt.Errorf("%q: %w", clusterKey, err)
-	}
-	if known != found {
-		return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
-			"the log is of the cluster %x with the prefix %s, and the servers are of the cluster %x, with the prefix %s",
-			known.id, known.prefix, found.id, found.prefix)}
-	}
-	return nil
-}
-
-// checkAnswer compares the cluster of an answer with that of the log, once that is known: the servers
-// may be of several clusters, and a connection that is made again can lead to another one.
-func (s *Store) checkAnswer(header *etcdserverpb.ResponseHeader) error {
-	if header == nil {
-		return nil
-	}
-	known, found := s.cluster.Load(), header.ClusterId
-	if known == 0 || found == 0 || known == found { // what clientv3 answers itself has none
-		return nil
-	}
-	err := &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
-		"the log is of the cluster %x, and one of the servers has answered for the cluster %x", known, found)}
-	s.fail(err)
-	return err
-}
 
 // checkLast compares the last change that is recorded with what etcd has there, as long as it has it:
 // an older snapshot that was restored, and written to since, has another one.

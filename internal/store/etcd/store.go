@@ -97,6 +97,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.client, err = Dial(context.WithoutCancel(ctx), o.Cluster); err != nil {
 		return nil, errors.Join(fmt.Errorf("make a client of etcd: %w", err), s.release(), log.Close())
 	}
+	if err := s.loadCluster(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("read the replica's log: %w", err), s.release(), log.Close(), s.client.Close())
+	}
 	s.leases = newLeases(s.client)
 	s.synced.Store(s.visible.rev) // Open of the log has made it durable
 	s.health.begin()
@@ -148,6 +151,11 @@ func (s *Store) Run(ctx context.Context) error {
 	err := s.follow(ctx)
 	if failed, is := errors.AsType[*HistoryError](context.Cause(ctx)); is && err == nil {
 		err = failed
+	}
+	if failed, is := errors.AsType[*HistoryError](err); is && failed.OtherCluster {
+		named := *failed // others may read it
+		named.Clusters = s.clustersOfServers(logCtx)
+		err = &named
 	}
 	cancel(err)
 	wg.Wait()
