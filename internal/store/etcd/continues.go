@@ -144,7 +144,9 @@ func (s *Store) checkFacts(ctx context.Context, facts []fact) error {
 	if len(gets) == 0 {
 		return nil
 	}
-	resp, err := s.client.Txn(ctx).Then(gets...).Commit()
+	resp, err := anyOf(ctx, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.client.Txn(ctx).Then(gets...).Commit()
+	})
 	if err != nil {
 		return fmt.Errorf("read %q at revision %d: %w", asked[0].key, asked[0].rev, withCause(ctx, err))
 	}

@@ -70,7 +70,18 @@ func (s *Store) follow(ctx context.Context) error {
 			return nil
 		}
 		retry = min(2*retry, lastRetry)
+		if errors.Is(err, errSilent) && rand.N(2) == 0 {
+			s.skipMember(ctx)
+		}
 	}
+}
+
+// skipMember has the client, which takes one member after the other, begin with the next one: otherwise each session,
+// with as many calls as the last, could open its watch at the member that is silent.
+func (s *Store) skipMember(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askOther)
+	defer cancel()
+	_, _ = s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly()) // the session finds out what is wrong
 }
 
 // session makes sure that etcd continues what is recorded, reads its state if that is not known, and
@@ -107,7 +118,7 @@ func (s *Store) session(ctx context.Context) error {
 func (s *Store) contact(ctx context.Context) (compacted bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), contactTimeout, errContact)
 	defer cancel()
-	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	resp, err := s.ask(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))
 	}
@@ -190,8 +201,10 @@ func (s *Store) watch(ctx context.Context) error {
 	watcher := clientv3.NewWatcher(s.client)
 	defer func() { _ = watcher.Close() }() // its stream ends with it
 	at, _ := s.seen()
-	responses := watcher.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(at.rev+1),
+	opening := time.AfterFunc(staleAfter, func() { cancel(fmt.Errorf("open a watch of etcd: %w", errSilent)) })
+	responses := watcher.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(at.rev+1), // waits for its member
 		clientv3.WithProgressNotify(), clientv3.WithFragment(), clientv3.WithCreatedNotify())
+	opening.Stop()
 	ask := time.NewTicker(askEvery)
 	defer ask.Stop()
 	proof := time.Now()
@@ -199,7 +212,10 @@ func (s *Store) watch(ctx context.Context) error {
 		wanted := s.reads.wanted
 		select {
 		case first, open := <-responses:
-			if !open {
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case !open:
 				return fmt.Errorf("watch etcd: %w", errWatchEnded)
 			}
 			hangs := time.AfterFunc(recordPatience, func() { cancel(errDiskHangs) })

@@ -13,8 +13,8 @@ const (
 	// staleAfter is from which age on the replica counts as not connected, and the watch is opened again: five
 	// unanswered questions.
 	staleAfter = 5 * proveEvery
-	// refusedFor is how long a refused write makes the replica count as not writable, unless one
-	// succeeds.
+	// refusedFor is how long a write that was refused for a cause that lasts makes the replica count as not writable,
+	// unless one succeeds.
 	refusedFor = 30 * time.Second
 )
 
@@ -24,7 +24,7 @@ type health struct {
 	proof   time.Time // when the watch was answered last, while the replica had caught up
 	failure error     // of the last session; nil while one lasts that has caught up
 	target  int64     // etcd's revision when the session began
-	refused error     // of the last write
+	refused error     // of the last write, if its cause lasts
 	since   time.Time // when it was refused
 }
 
@@ -66,11 +66,18 @@ func (h *health) failed(err error) {
 	h.failure = err
 }
 
-// wrote notes what came of a write; nil: it was taken.
+// wrote notes what came of a write: why it was refused; nil: it was taken.
 func (h *health) wrote(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refused, h.since = err, time.Now()
+}
+
+// noteRefused notes for Writable that etcd has refused a write, if the cause lasts.
+func (s *Store) noteRefused(cause, refused error) {
+	if lasts(cause) {
+		s.health.wrote(refused)
+	}
 }
 
 // Age returns how long ago the replica was certainly connected to etcd: what it shows is not older.
@@ -97,8 +104,9 @@ func (s *Store) Connected() error {
 	return nil
 }
 
-// Writable returns nil if a write would be taken as far as is known, otherwise the reason: that of the
-// last refused write, for half a minute, or of the replica's log.
+// Writable returns nil if an etcd that answers would take a write as far as is known, otherwise the reason: that of the
+// last write, for half a minute, if etcd has refused it for a cause that lasts; or of the replica's log. Whether etcd
+// answers is known from Progress and Connected at once: a write without an answer says nothing of the next one.
 func (s *Store) Writable() error {
 	if err := s.log.Writable(); err != nil {
 		return err

@@ -104,12 +104,19 @@ const (
 	mostAsked = 3
 )
 
-// ask makes a linearizable read. The client takes one member after the other, and one that was cut off silently
-// counts as connected until grpc's keep-alive finds out: everybody would wait for it, because
-// all who read share a read. So others are asked meanwhile, and the first answer is taken.
+// ask makes a linearizable read.
 func (s *Store) ask(ctx context.Context) (*clientv3.GetResponse, error) {
+	return anyOf(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	})
+}
+
+// anyOf calls something that can be repeated. The client takes one member after the other, and one that was cut off
+// silently counts as connected until grpc's keep-alive finds out: everybody would wait for it, because all who read
+// share a read. So others are asked meanwhile, and the first answer is taken.
+func anyOf[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
-		resp *clientv3.GetResponse
+		resp T
 		err  error
 	}
 	answers := make(chan answer, mostAsked)
@@ -118,7 +125,7 @@ func (s *Store) ask(ctx context.Context) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next := func() { // ends with ctx
-		resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+		resp, err := call(ctx)
 		answers <- answer{resp, err}
 	}
 	again := time.NewTicker(askOther)
