@@ -118,6 +118,7 @@ func (s *Store) session(ctx context.Context) error {
 func (s *Store) contact(ctx context.Context) (compacted bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), contactTimeout, errContact)
 	defer cancel()
+	sent := time.Now()
 	resp, err := s.ask(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))
@@ -139,6 +140,7 @@ func (s *Store) contact(ctx context.Context) (compacted bool, err error) {
 		return false, err
 	}
 	s.health.reaches(resp.Header.Revision)
+	s.noteRead(sent, resp.Header.Revision)
 	s.want(resp.Header.Revision)
 	s.prove()
 	return compacted, nil

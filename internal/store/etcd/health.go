@@ -24,8 +24,17 @@ type health struct {
 	proof   time.Time // when the watch was answered last, while the replica had caught up
 	failure error     // of the last session; nil while one lasts that has caught up
 	target  int64     // etcd's revision when the session began
+	fresh   time.Time // what the replica shows is not older; zero: not known yet
+	pending sentRead  // the first read since then whose revision is not shown yet
 	refused error     // of the last write, if its cause lasts
 	since   time.Time // when it was refused
+}
+
+// sentRead is a linearizable read of etcd's revision: once the replica shows that, it shows all that was written before
+// the read was sent.
+type sentRead struct {
+	sent time.Time
+	rev  int64 // 0: none
 }
 
 func (h *health) begin() {
@@ -51,6 +60,21 @@ func (h *health) proved(rev int64) {
 	defer h.mu.Unlock()
 	if rev >= h.target {
 		h.proof, h.failure = time.Now(), nil
+	}
+	if h.pending.rev > 0 && rev >= h.pending.rev {
+		h.fresh, h.pending = h.pending.sent, sentRead{}
+	}
+}
+
+// read notes a read that was answered, while the replica shows a revision.
+func (h *health) read(r sentRead, shown int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case shown >= r.rev:
+		h.fresh, h.pending = r.sent, sentRead{}
+	case h.pending.rev == 0:
+		h.pending = r
 	}
 }
 
@@ -80,11 +104,16 @@ func (s *Store) noteRefused(cause, refused error) {
 	}
 }
 
-// Age returns how long ago the replica was certainly connected to etcd: what it shows is not older.
+// Age returns a time within which the replica has shown all that etcd had: what it shows is not older. It is the age of
+// a linearizable read, of which there is one every few seconds while the replica has caught up; of Open before the first.
 func (s *Store) Age() time.Duration {
-	s.health.mu.Lock()
-	defer s.health.mu.Unlock()
-	return time.Since(s.health.proof)
+	h := &s.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fresh.IsZero() {
+		return time.Since(h.proof)
+	}
+	return time.Since(h.fresh)
 }
 
 // Connected returns nil while the replica follows etcd, otherwise what keeps it from that. It heals by itself,
