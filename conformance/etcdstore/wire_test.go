@@ -21,7 +21,7 @@ type wire struct {
 	full   map[direction]bool          // something has come that is held
 	passed map[direction]bool          // something has come at all
 	conns  map[net.Conn]bool
-	opened int                         // how many connections there were
+	opened int // how many connections there were
 }
 
 type direction int
