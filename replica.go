@@ -150,7 +150,7 @@ func (r *replica) durable() error {
 	return r.each(func(c *etcdCluster) error { return c.store.Durable() })
 }
 
-// writable returns why some cluster would not take a write.
+// writable returns why some cluster would not take a write although it answers: other checks say whether it does.
 func (r *replica) writable() error {
 	return r.each(func(c *etcdCluster) error { return c.store.Writable() })
 }

@@ -2,6 +2,7 @@ package gapless
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -180,4 +181,6 @@ func (l replicaLog) Stats() revlog.Stats {
 func (l replicaLog) Durable() error { return l.of.durable() }
 
 // Writable implements serve.Log.
-func (l replicaLog) Writable() error { return l.of.main.store.Writable() }
+func (l replicaLog) Writable() error {
+	return errors.Join(l.of.main.store.Writable(), l.of.main.patient.away())
+}

@@ -170,7 +170,7 @@ func (c *etcdCluster) status(ctx context.Context) (ReplicaStatus, error) {
 	if _, err := c.patient.Progress(ctx); err != nil {
 		status.Away = err.Error()
 	}
-	status.AgeSeconds = int64(c.store.Age() / time.Second)
+	status.AgeSeconds = ageSeconds(c.store.Age())
 	c.addHistory(&status)
 	status.Etcd.ResourceVersion = resourceVersion(view.Revision)
 	status.Etcd.Compacted = resourceVersion(c.compactor.Revision())

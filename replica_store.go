@@ -121,12 +121,15 @@ func (r *replica) withAge(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method == http.MethodGet {
 			if c := r.ofPath(req.URL.Path); c.patient.away() != nil {
-				w.Header().Set("Age", strconv.Itoa(int(c.store.Age()/time.Second)))
+				w.Header().Set("Age", strconv.FormatInt(ageSeconds(c.store.Age()), 10))
 			}
 		}
 		next.ServeHTTP(w, req)
 	})
 }
+
+// ageSeconds rounds up: what is served is not older than that.
+func ageSeconds(age time.Duration) int64 { return int64((age + time.Second - 1) / time.Second) }
 
 // ofPath returns the cluster of the resource that a request is about; that of --etcd-servers if it is about none.
 func (r *replica) ofPath(path string) *etcdCluster {

@@ -159,6 +159,10 @@ func TestALostRequestIsUnknownWhileItMayTakeEffect(t *testing.T) {
 	if !errors.Is(err, store.ErrOutcomeUnknown) {
 		t.Errorf("a lost update gives %v", err)
 	}
+	reaches(within(t), t, l.store, rev)
+	if err := l.store.Writable(); err != nil { // a balancer would send no write that could show the contrary
+		t.Errorf("etcd answers again, and the store says of its writes: %v", err)
+	}
 }
 
 // waits reports whether a request has come to the wire and is held.

@@ -1,8 +1,10 @@
 package etcdstore_test
 
 import (
+	"errors"
 	"testing"
 
+	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/etcd"
 )
 
@@ -23,5 +25,21 @@ func TestReadersDoNotWaitForAMemberThatIsSilent(t *testing.T) {
 		if _, err := s.Progress(ctx); err != nil {
 			t.Fatalf("read how far etcd is: %v", err)
 		}
+	}
+}
+
+// TestAWriteIsGivenUpBeforeItsConnectionIs: an etcd that is silent keeps its connections, and what was sent over them
+// waits until they are found to be dead.
+func TestAWriteIsGivenUpBeforeItsConnectionIs(t *testing.T) {
+	l := newLossy(t)
+	l.put(store.Txn{Key: "pods/a", Value: []byte("1")})
+	before := l.wire.connections()
+	l.wire.hold(requests)
+	_, err := l.store.Commit(within(t), store.Txn{Key: "pods/b", Value: []byte("1")})
+	if !errors.Is(err, store.ErrOutcomeUnknown) {
+		t.Errorf("a write to a silent etcd gives %v", err)
+	}
+	if now := l.wire.connections(); now != before {
+		t.Errorf("the write waited for the end of its connection: %d were made, and then %d", before, now)
 	}
 }

@@ -21,6 +21,7 @@ type wire struct {
 	full   map[direction]bool          // something has come that is held
 	passed map[direction]bool          // something has come at all
 	conns  map[net.Conn]bool
+	opened int // how many connections there were
 }
 
 type direction int
@@ -87,6 +88,7 @@ func (w *wire) pass(ctx context.Context, client net.Conn) {
 	}
 	w.mu.Lock()
 	w.conns[client], w.conns[server] = true, true
+	w.opened++
 	w.mu.Unlock()
 	var both sync.WaitGroup
 	both.Go(func() { w.copy(requests, server, client) })
@@ -139,6 +141,13 @@ func (w *wire) holding(d direction) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.full[d]
+}
+
+// connections returns how many there were.
+func (w *wire) connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.opened
 }
 
 // answered reports whether etcd has answered over it.

@@ -94,7 +94,9 @@ func (s *Store) prepare(ctx context.Context, t store.Txn) (write, error) {
 		return w, nil
 	}
 	if ttl := s.opts.TTL(t.Key); ttl > 0 {
-		if w.lease, err = s.leases.take(ctx, ttl); err != nil {
+		attended, end := s.attended(ctx)
+		defer end()
+		if w.lease, err = s.leases.take(attended, ttl); err != nil {
 			return w, s.refused(ctx, err, 0)
 		}
 	}
@@ -124,7 +126,7 @@ func (s *Store) refused(ctx context.Context, err error, bytes int) error {
 	if refused == nil {
 		refused = &store.UnavailableError{Cause: err}
 	}
-	s.health.wrote(refused)
+	s.noteRefused(err, refused)
 	return refused
 }
 
@@ -140,11 +142,13 @@ func (s *Store) commit(ctx context.Context, w write) (store.Committed, error) {
 	default:
 		refused := refusal(err, len(w.value))
 		if refused == nil {
-			return s.resolve(ctx, w, before.rev, fmt.Errorf("write %q to etcd: %w: %w", w.Key, store.ErrOutcomeUnknown, err))
+			unknown := fmt.Errorf("write %q to etcd: %w: %w", w.Key, store.ErrOutcomeUnknown, err)
+			if errors.Is(err, errNoAnswers) { // it would not say what came of it
+				return store.Committed{}, unknown
+			}
+			return s.resolve(ctx, w, before.rev, unknown)
 		}
-		if _, passes := errors.AsType[*store.UnavailableError](refused); passes {
-			s.health.wrote(refused)
-		}
+		s.noteRefused(err, refused)
 		if errors.Is(err, rpctypes.ErrNoSpace) { // etcd says so of what it has applied, too
 			return s.resolve(ctx, w, before.rev, refused)
 		}
@@ -166,16 +170,21 @@ func (s *Store) commit(ctx context.Context, w write) (store.Committed, error) {
 }
 
 func (s *Store) send(ctx context.Context, w write) (*clientv3.TxnResponse, error) {
-	txn := s.client.Txn(clientv3.WithRequireLeader(ctx))
+	ctx, end := s.attended(clientv3.WithRequireLeader(ctx))
+	defer end()
+	txn := s.client.Txn(ctx)
 	current := clientv3.OpGet(w.key)
 	condition := clientv3.Compare(clientv3.ModRevision(w.key), "=", w.ExpectedModRevision)
 	switch {
 	case w.Delete && w.ExpectedModRevision == 0: // is always a conflict
-		return txn.If(clientv3.Compare(clientv3.Version(w.key), "<", 0)).Else(current).Commit()
+		txn = txn.If(clientv3.Compare(clientv3.Version(w.key), "<", 0)).Else(current)
 	case w.Delete:
-		return txn.If(condition).Then(clientv3.OpDelete(w.key)).Else(current).Commit()
+		txn = txn.If(condition).Then(clientv3.OpDelete(w.key)).Else(current)
+	default:
+		txn = txn.If(condition).Then(clientv3.OpPut(w.key, string(w.value), clientv3.WithLease(w.lease))).Else(current)
 	}
-	return txn.If(condition).Then(clientv3.OpPut(w.key, string(w.value), clientv3.WithLease(w.lease))).Else(current).Commit()
+	resp, err := txn.Commit()
+	return resp, withCause(ctx, err)
 }
 
 // conflict returns the error of a condition that did not hold.
@@ -207,9 +216,7 @@ var errUnresolved = errors.New("etcd has not said what came of the write")
 // bytes, or the request may still be under way.
 func (s *Store) resolve(ctx context.Context, w write, sent int64, failed error) (store.Committed, error) {
 	unknown := failed
-	if errors.Is(failed, store.ErrOutcomeUnknown) {
-		s.health.wrote(unknown)
-	} else {
+	if !errors.Is(failed, store.ErrOutcomeUnknown) {
 		unknown = fmt.Errorf("write %q to etcd: %w: %w", w.Key, store.ErrOutcomeUnknown, failed)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, resolveFor, errUnresolved)

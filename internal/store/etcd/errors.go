@@ -101,6 +101,19 @@ func refusal(err error, bytes int) error {
 	return nil
 }
 
+// lasts reports whether the cause for which etcd has refused a write can last while it answers reads. A write that
+// was not sent, or that etcd has not answered, says nothing about the next one.
+func lasts(err error) bool {
+	for _, e := range []error{
+		rpctypes.ErrNoSpace, rpctypes.ErrCorrupt, rpctypes.ErrTooManyRequests, rpctypes.ErrUnhealthy,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return isAuth(err)
+}
+
 // isTooLarge reports whether a message is over grpc's limit, of the client or of etcd.
 func isTooLarge(err error) bool { return strings.Contains(err.Error(), "message larger than max") }
 

@@ -6,10 +6,10 @@
 // what it is given without gaps. A hole is a stretch of etcd's revisions of which only the difference
 // between its ends is known, because etcd compacted the changes before the replica had seen them.
 //
-// follow.go has how a replica follows etcd, write.go what it records, positions.go how a position
-// becomes a revision and back, load.go how a start finds that out, known.go what is done if the log
-// lacks a resource; commit.go when a write is acknowledged, and what is done when etcd does not answer;
-// progress.go what a fresh read costs.
+// follow.go has how a replica follows etcd, continues.go how it learns that etcd does not continue what it has,
+// write.go what it records, positions.go how a position becomes a revision and back, load.go how a start finds
+// that out, known.go what is done if the log lacks a resource; commit.go when a write is acknowledged, and what
+// is done when etcd does not answer, attend.go when a write is given up; progress.go what a fresh read costs.
 package etcd
 
 import (

@@ -69,29 +69,41 @@ func (s *Store) follow(ctx context.Context) error {
 			return nil
 		}
 		retry = min(2*retry, lastRetry)
+		if errors.Is(err, errSilent) && rand.N(2) == 0 {
+			s.skipMember(ctx)
+		}
 	}
+}
+
+// skipMember has the client, which takes one member after the other, begin with the next one: otherwise each session,
+// with as many calls as the last, could open its watch at the member that is silent.
+func (s *Store) skipMember(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askOther)
+	defer cancel()
+	_, _ = s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly()) // the session finds out what is wrong
 }
 
 // session makes sure that etcd continues what is recorded, reads its state if that is not known, and
 // follows its watch until it fails.
 func (s *Store) session(ctx context.Context) error {
-	if err := s.contact(ctx); err != nil {
+	compacted, err := s.contact(ctx)
+	if err != nil {
 		return err
 	}
 	for {
 		at, _ := s.seen()
-		s.mu.RLock()
-		torn := s.torn != nil
-		s.mu.RUnlock()
-		if at.rev == 0 || torn {
+		if at.rev == 0 || s.isTorn() {
 			if err := s.readState(ctx); err != nil {
 				return err
 			}
+			compacted = false
 		}
-		err := s.watch(ctx)
-		if !errors.Is(err, rpctypes.ErrCompacted) {
-			return err
+		if !compacted {
+			if err := s.watch(ctx); !errors.Is(err, rpctypes.ErrCompacted) {
+				return err
+			}
 		}
+		compacted = false
 		s.logger.WarnContext(ctx, "etcd has compacted changes that the replica missed: it reads the state",
 			slog.Int64("reached", at.rev))
 		if err := s.readState(ctx); err != nil {
@@ -100,73 +112,40 @@ func (s *Store) session(ctx context.Context) error {
 	}
 }
 
-// contact checks that the cluster is the one whose history the log has, and that it has not gone back.
-func (s *Store) contact(ctx context.Context) error {
+// contact checks that the cluster is the one whose history the log has, that it has not gone back, and that it has
+// what the log has. compacted says that this cannot be known without the whole state, whether or not the watch goes on.
+func (s *Store) contact(ctx context.Context) (compacted bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), contactTimeout, errContact)
 	defer cancel()
-	resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	sent := time.Now()
+	resp, err := s.ask(ctx)
 	if err != nil {
-		return fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))
+		return false, fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))
 	}
 	if err := s.checkCluster(ctx, resp.Header.ClusterId); err != nil {
-		return err
+		return false, err
 	}
 	s.cluster.Store(resp.Header.ClusterId)
 	if s.opts.Admit != nil {
 		if err := s.opts.Admit(ctx, s.client); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if at := s.recorded(); resp.Header.Revision < at.rev {
-		return s.wentBack(resp.Header.Revision, at.rev)
+		return false, s.wentBack(resp.Header.Revision, at.rev)
 	}
-	if err := s.checkLast(ctx); err != nil {
-		return err
+	err = s.checkRecorded(ctx)
+	if compacted = errors.Is(err, rpctypes.ErrCompacted); err != nil && !compacted {
+		return false, err
 	}
 	s.health.reaches(resp.Header.Revision)
+	s.noteRead(sent, resp.Header.Revision)
 	s.want(resp.Header.Revision)
 	s.prove()
-	return nil
+	return compacted, nil
 }
 
 var errContact = errors.New("etcd does not answer")
-
-// checkLast compares the last change that is recorded with what etcd has there, as long as it has it:
-// an older snapshot that was restored, and written to since, has another one.
-func (s *Store) checkLast(ctx context.Context) error {
-	end, err := s.begin(ctx)
-	if err != nil {
-		return err
-	}
-	last := s.last
-	end()
-	if last.rev == 0 || s.isHidden() { // written by a program with another layout, maybe: its key may be another one
-		return nil
-	}
-	key, err := s.opts.Layout.Key(last.key)
-	if err != nil {
-		return nil //nolint:nilerr // it was written by a program that served its resource
-	}
-	resp, err := s.client.Get(ctx, key, clientv3.WithRev(last.rev), clientv3.WithKeysOnly())
-	switch {
-	case errors.Is(err, rpctypes.ErrCompacted):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %q at revision %d: %w", last.key, last.rev, withCause(ctx, err))
-	}
-	if err := s.checkAnswer(resp.Header); err != nil {
-		return err
-	}
-	found := int64(0)
-	for _, kv := range resp.Kvs {
-		found = kv.ModRevision
-	}
-	if last.deleted && found == 0 || !last.deleted && found == last.rev {
-		return nil
-	}
-	return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf(
-		"%q was written at revision %d in the log, but not in etcd", last.key, last.rev)}
-}
 
 func (s *Store) wentBack(rev, reached int64) error {
 	return &HistoryError{Dir: s.opts.Dir, Found: fmt.Sprintf("etcd is at revision %d, and the log has reached %d", rev, reached)}
@@ -180,8 +159,10 @@ func (s *Store) watch(ctx context.Context) error {
 	watcher := clientv3.NewWatcher(s.client)
 	defer func() { _ = watcher.Close() }() // its stream ends with it
 	at, _ := s.seen()
-	responses := watcher.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(at.rev+1),
+	opening := time.AfterFunc(staleAfter, func() { cancel(fmt.Errorf("open a watch of etcd: %w", errSilent)) })
+	responses := watcher.Watch(ctx, s.prefix, clientv3.WithPrefix(), clientv3.WithRev(at.rev+1), // waits for its member
 		clientv3.WithProgressNotify(), clientv3.WithFragment(), clientv3.WithCreatedNotify())
+	opening.Stop()
 	ask := time.NewTicker(askEvery)
 	defer ask.Stop()
 	proof := time.Now()
@@ -189,7 +170,10 @@ func (s *Store) watch(ctx context.Context) error {
 		wanted := s.reads.wanted
 		select {
 		case first, open := <-responses:
-			if !open {
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case !open:
 				return fmt.Errorf("watch etcd: %w", errWatchEnded)
 			}
 			hangs := time.AfterFunc(recordPatience, func() { cancel(errDiskHangs) })
@@ -385,15 +369,12 @@ func (s *Store) fetchState(ctx context.Context, at int64) (state map[string]*mvc
 	}
 }
 
-// compare returns how a state differs from what is recorded. The revision of an object's position can be another one
-// than that of its last write (hole.revision): where it is not the one in the state, the object is read.
+// compare returns how a state differs from what is recorded. It reads all values: an older snapshot that was restored,
+// and written to since, can have other ones at the same revisions.
 func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, from, to int64) (difference, error) {
 	d := difference{from: min(from, to-1), to: to} // at to itself, if only resources were missing
 	q := store.Query{
-		End: own + "/", Limit: 10 * pageKeys, Want: func(key string, pos int64) bool {
-			kv := state[key]
-			return kv != nil && kv.ModRevision != s.revision(pos)
-		},
+		End: own + "/", Limit: 10 * pageKeys, Want: func(key string, _ int64) bool { return state[key] != nil },
 	}
 	same := map[string]bool{}
 	for {
@@ -402,18 +383,20 @@ func (s *Store) compare(ctx context.Context, state map[string]*mvccpb.KeyValue, 
 			return d, fmt.Errorf("compare the state of etcd with the log: %w", err)
 		}
 		for _, r := range page.Records {
-			kv, mod := state[r.Key], s.revision(r.ModRevision)
-			if r.Value != nil {
-				o, err := decodeObject(r.Value)
-				if err != nil {
-					return d, fmt.Errorf("%q at position %d: %w", r.Key, r.ModRevision, err)
-				}
-				mod = o.mod
+			kv := state[r.Key]
+			if kv == nil {
+				d.deleted = append(d.deleted, r.Key)
+				continue
 			}
+			o, err := decodeObject(r.Value)
 			switch {
-			case kv != nil && kv.ModRevision == mod:
+			case err != nil:
+				return d, fmt.Errorf("%q at position %d: %w", r.Key, r.ModRevision, err)
+			case o.is(kv):
 				same[r.Key] = true
-			case kv == nil, kv.CreateRevision > mod: // or it was created again
+			case kv.ModRevision == o.mod && !s.isNew(store.ResourceOf(r.Key)):
+				return d, s.differs(r.Key, o.mod)
+			case kv.CreateRevision > o.mod: // it was created again
 				d.deleted = append(d.deleted, r.Key)
 			}
 		}

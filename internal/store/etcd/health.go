@@ -13,8 +13,8 @@ const (
 	// staleAfter is from which age on the replica counts as not connected, and the watch is opened again: five
 	// unanswered questions.
 	staleAfter = 5 * proveEvery
-	// refusedFor is how long a refused write makes the replica count as not writable, unless one
-	// succeeds.
+	// refusedFor is how long a write that was refused for a cause that lasts makes the replica count as not writable,
+	// unless one succeeds.
 	refusedFor = 30 * time.Second
 )
 
@@ -24,8 +24,17 @@ type health struct {
 	proof   time.Time // when the watch was answered last, while the replica had caught up
 	failure error     // of the last session; nil while one lasts that has caught up
 	target  int64     // etcd's revision when the session began
-	refused error     // of the last write
+	fresh   time.Time // what the replica shows is not older; zero: not known yet
+	pending sentRead  // the first read since then whose revision is not shown yet
+	refused error     // of the last write, if its cause lasts
 	since   time.Time // when it was refused
+}
+
+// sentRead is a linearizable read of etcd's revision: once the replica shows that, it shows all that was written before
+// the read was sent.
+type sentRead struct {
+	sent time.Time
+	rev  int64 // 0: none
 }
 
 func (h *health) begin() {
@@ -52,6 +61,21 @@ func (h *health) proved(rev int64) {
 	if rev >= h.target {
 		h.proof, h.failure = time.Now(), nil
 	}
+	if h.pending.rev > 0 && rev >= h.pending.rev {
+		h.fresh, h.pending = h.pending.sent, sentRead{}
+	}
+}
+
+// read notes a read that was answered, while the replica shows a revision.
+func (h *health) read(r sentRead, shown int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case shown >= r.rev:
+		h.fresh, h.pending = r.sent, sentRead{}
+	case h.pending.rev == 0:
+		h.pending = r
+	}
 }
 
 // prove notes that etcd has answered.
@@ -66,18 +90,30 @@ func (h *health) failed(err error) {
 	h.failure = err
 }
 
-// wrote notes what came of a write; nil: it was taken.
+// wrote notes what came of a write: why it was refused; nil: it was taken.
 func (h *health) wrote(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.refused, h.since = err, time.Now()
 }
 
-// Age returns how long ago the replica was certainly connected to etcd: what it shows is not older.
+// noteRefused notes for Writable that etcd has refused a write, if the cause lasts.
+func (s *Store) noteRefused(cause, refused error) {
+	if lasts(cause) {
+		s.health.wrote(refused)
+	}
+}
+
+// Age returns a time within which the replica has shown all that etcd had: what it shows is not older. It is the age of
+// a linearizable read, of which there is one every few seconds while the replica has caught up; of Open before the first.
 func (s *Store) Age() time.Duration {
-	s.health.mu.Lock()
-	defer s.health.mu.Unlock()
-	return time.Since(s.health.proof)
+	h := &s.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fresh.IsZero() {
+		return time.Since(h.proof)
+	}
+	return time.Since(h.fresh)
 }
 
 // Connected returns nil while the replica follows etcd, otherwise what keeps it from that. It heals by itself,
@@ -97,8 +133,9 @@ func (s *Store) Connected() error {
 	return nil
 }
 
-// Writable returns nil if a write would be taken as far as is known, otherwise the reason: that of the
-// last refused write, for half a minute, or of the replica's log.
+// Writable returns nil if an etcd that answers would take a write as far as is known, otherwise the reason: that of the
+// last write, for half a minute, if etcd has refused it for a cause that lasts; or of the replica's log. Whether etcd
+// answers is known from Progress and Connected at once: a write without an answer says nothing of the next one.
 func (s *Store) Writable() error {
 	if err := s.log.Writable(); err != nil {
 		return err

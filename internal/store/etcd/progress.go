@@ -63,14 +63,21 @@ const readTimeout = 5 * time.Second
 
 var errReadTimeout = errors.New("etcd has not answered a read")
 
+// readAnyway is how often etcd's revision is read although nobody waits for it, for Age.
+const readAnyway = 2 * time.Second
+
 // readEtcd reads etcd's revision for those who wait for it, until ctx ends.
 func (s *Store) readEtcd(ctx context.Context) {
+	anyway := time.NewTicker(readAnyway)
+	defer anyway.Stop()
 	for {
 		select {
 		case <-s.reads.asked:
+		case <-anyway.C:
 		case <-ctx.Done():
 			return
 		}
+		anyway.Reset(readAnyway)
 		r := s.reads.take()
 		s.reads.sent.Add(1)
 		r.rev, r.err = s.readRevision(ctx)
@@ -82,6 +89,7 @@ func (s *Store) readRevision(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeoutCause(clientv3.WithRequireLeader(ctx), readTimeout, errReadTimeout)
 	defer cancel()
 	at, _ := s.seen()
+	sent := time.Now()
 	resp, err := s.ask(ctx)
 	if err != nil {
 		return 0, &store.UnavailableError{Reading: true, Cause: fmt.Errorf("read etcd's revision: %w", withCause(ctx, err))}
@@ -94,7 +102,14 @@ func (s *Store) readRevision(ctx context.Context) (int64, error) {
 		s.fail(err)
 		return 0, err
 	}
+	s.noteRead(sent, resp.Header.Revision)
 	return resp.Header.Revision, nil
+}
+
+// noteRead notes for Age that a read that was sent at a time has found a revision.
+func (s *Store) noteRead(sent time.Time, rev int64) {
+	at, _ := s.seen()
+	s.health.read(sentRead{sent: sent, rev: rev}, at.rev)
 }
 
 const (
@@ -104,12 +119,19 @@ const (
 	mostAsked = 3
 )
 
-// ask makes a linearizable read. The client takes one member after the other, and one that was cut off silently
-// counts as connected until grpc's keep-alive finds out: everybody would wait for it, because
-// all who read share a read. So others are asked meanwhile, and the first answer is taken.
+// ask makes a linearizable read.
 func (s *Store) ask(ctx context.Context) (*clientv3.GetResponse, error) {
+	return anyOf(ctx, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+	})
+}
+
+// anyOf calls something that can be repeated. The client takes one member after the other, and one that was cut off
+// silently counts as connected until grpc's keep-alive finds out: everybody would wait for it, because all who read
+// share a read. So others are asked meanwhile, and the first answer is taken.
+func anyOf[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
 	type answer struct {
-		resp *clientv3.GetResponse
+		resp T
 		err  error
 	}
 	answers := make(chan answer, mostAsked)
@@ -118,7 +140,7 @@ func (s *Store) ask(ctx context.Context) (*clientv3.GetResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	next := func() { // ends with ctx
-		resp, err := s.client.Get(ctx, s.prefix, clientv3.WithKeysOnly())
+		resp, err := call(ctx)
 		answers <- answer{resp, err}
 	}
 	again := time.NewTicker(askOther)
