@@ -35,7 +35,7 @@ func knownPlugins(c plugins.Cluster) (all []plugins.Plugin, tables []registry.Fo
 		pods.RuntimeClass(runtimes),
 		pods.PodTopologyLabels(c),
 		storage.DefaultStorageClass(classes),
-		storage.StorageObjectInUseProtection(),
+		storage.ObjectInUseProtection(),
 		storage.PersistentVolumeClaimResize(classes),
 		network.DefaultIngressClass(ingresses),
 		network.DenyServiceExternalIPs(),

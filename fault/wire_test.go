@@ -359,7 +359,8 @@ func TestARestartEndsWhenItsRuleIsRemovedAsItBegins(t *testing.T) {
 	server.Config.ConnContext = s.ConnContext
 	server.Start()
 	defer server.Close()
-	if _, err := (stand{server, s, nil}).get(t.Context(), t, "/version"); err == nil {
+	if resp, err := (stand{server, s, nil}).get(t.Context(), t, "/version"); err == nil {
+		_ = resp.Body.Close() // it is not to be
 		t.Error("no restart")
 	}
 	if err := <-removed; err != nil {

@@ -67,11 +67,12 @@ func (r *Registry) createSubresource(
 	if sub.Apply == nil {
 		err = eviction.Evict(ctx, evictionVerbs{r}, eviction.Request{Pod: t, Eviction: sent, DryRun: o.DryRun})
 	} else {
-		_, err = r.change(ctx, t, o.DryRun, func(u *unstructured.Unstructured, _ *wire.Object) (*unstructured.Unstructured, error) {
+		do := func(u *unstructured.Unstructured, _ *wire.Object) (*unstructured.Unstructured, error) {
 			one := sent.DeepCopy()
 			strategy.TakeManaged(one, u) // what is sent is of another kind, and has none of the object's
 			return one, nil
-		})
+		}
+		_, err = r.change(ctx, t, o.DryRun, do)
 	}
 	if err != nil {
 		return wire.Written{}, err

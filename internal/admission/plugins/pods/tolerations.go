@@ -103,11 +103,8 @@ func covers(wide, narrow corev1.Toleration) bool {
 		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds):
 		return false
 	}
-	switch wide.Operator {
-	case corev1.TolerationOpEqual, "":
+	if wide.Operator == corev1.TolerationOpEqual || wide.Operator == "" {
 		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
-	case corev1.TolerationOpExists:
-		return true
 	}
-	return false
+	return wide.Operator == corev1.TolerationOpExists
 }

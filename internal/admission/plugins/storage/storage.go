@@ -111,9 +111,9 @@ func classOf(claim *unstructured.Unstructured) string {
 	return name
 }
 
-// StorageObjectInUseProtection is upstream's plugin of this name: new claims, volumes and classes of attributes get the
-// finalizer with which controllers keep them while they are used.
-func StorageObjectInUseProtection() plugins.Plugin {
+// ObjectInUseProtection is upstream's plugin StorageObjectInUseProtection: new claims, volumes and classes of attributes
+// get the finalizer with which controllers keep them while they are used.
+func ObjectInUseProtection() plugins.Plugin {
 	finalizers := map[kinds.GroupResource]string{
 		claims:           "kubernetes.io/pvc-protection",
 		volumes:          "kubernetes.io/pv-protection",

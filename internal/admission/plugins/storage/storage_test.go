@@ -87,7 +87,7 @@ func TestAClaimGrowsIfItsClassAllowsIt(t *testing.T) {
 }
 
 func TestNewStorageIsProtected(t *testing.T) {
-	p := storage.StorageObjectInUseProtection()
+	p := storage.ObjectInUseProtection()
 	for resource, want := range map[kinds.GroupResource]string{
 		claims:                          "kubernetes.io/pvc-protection",
 		{Resource: "persistentvolumes"}: "kubernetes.io/pv-protection",
