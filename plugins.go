@@ -27,6 +27,10 @@ func DefaultAdmissionPlugins() []string {
 func knownPlugins(c plugins.Cluster) (all []plugins.Plugin, tables []registry.Follower) {
 	priorities, runtimes := pods.PriorityClasses(), pods.RuntimeClasses()
 	classes, ingresses := storage.Classes(), network.IngressClasses()
+	if c != nil {
+		priorities.Unknown, runtimes.Unknown = c.UnknownOf, c.UnknownOf
+		classes.Unknown, ingresses.Unknown = c.UnknownOf, c.UnknownOf
+	}
 	return []plugins.Plugin{
 		nodes.TaintNodesByCondition(),
 		pods.AlwaysPullImages(),

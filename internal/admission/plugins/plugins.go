@@ -2,7 +2,8 @@
 //
 // A [Plugin] looks at writes of a few kinds. A [Set] is those that a server has, in upstream's order:
 // it is an admission.Plugin, and finds in one step that none of them concerns a write. The packages
-// below have one plugin each, with upstream's names. [Choose] reads which of them are on.
+// below have the plugins, by what they look at. [Enabled] returns those that are on. A [Table] is the classes that
+// plugins look up.
 //
 // Plugins read the cluster from memory, never over HTTP: what a client has written counts for the
 // next write (decision 13).
@@ -10,7 +11,6 @@ package plugins
 
 import (
 	"context"
-	"iter"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	upstream "k8s.io/apiserver/pkg/admission"
@@ -24,8 +24,9 @@ import (
 type Cluster interface {
 	// Find returns an object; nil when there is none.
 	Find(gr kinds.GroupResource, key wire.Key) *wire.Object
-	// Objects yields the objects of a resource, in one namespace or ("") all.
-	Objects(gr kinds.GroupResource, namespace string) iter.Seq[*wire.Object]
+	// UnknownOf returns an error that names an object of which nothing is known, because its value cannot be read:
+	// of one name or ("") of any, in one namespace or ("") in any; nil if there is none.
+	UnknownOf(gr kinds.GroupResource, namespace, name string) error
 }
 
 // Plugin is one of kube-apiserver's.

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -12,6 +13,9 @@ import (
 // what a client has written is in it before the client is answered. Objects are decoded when they are first needed.
 // It is safe for concurrent use.
 type Table[T any] struct {
+	// Unknown is Cluster.UnknownOf, so that an object that cannot be read is not taken for missing; nil: all can be read.
+	Unknown func(gr kinds.GroupResource, namespace, name string) error
+
 	of     kinds.GroupResource
 	better func(a, b *T) bool
 
@@ -60,8 +64,11 @@ func (t *Table[T]) Change(_ kinds.GroupResource, o *wire.Object, deleted bool) {
 	t.rows[o.Key()] = &row[T]{stored: o}
 }
 
-// Get returns an object, which the caller does not change; nil if there is none. Errors: it cannot be decoded.
+// Get returns an object, which the caller does not change; nil if there is none. Errors: it cannot be read, or decoded.
 func (t *Table[T]) Get(key wire.Key) (*T, error) {
+	if err := t.known(key.Namespace, key.Name); err != nil { // before the look
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.rows[key]
@@ -71,22 +78,36 @@ func (t *Table[T]) Get(key wire.Key) (*T, error) {
 	return r.decode()
 }
 
-// Best returns the best of all objects, which the caller does not change; nil if there is none that may be it. One
-// that cannot be decoded is none.
-func (t *Table[T]) Best() *T {
+// Best returns the best of all objects, which the caller does not change; nil if there is none that may be it. Errors:
+// one of them cannot be read, or decoded, and may be the best.
+func (t *Table[T]) Best() (*T, error) {
+	if err := t.known("", ""); err != nil { // before the look
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isChosen {
-		return t.chosen
+		return t.chosen, nil
 	}
-	t.isChosen = true
-	for _, r := range t.rows {
+	var best *T
+	for key, r := range t.rows {
 		o, err := r.decode()
-		if err == nil && t.better(o, nil) && (t.chosen == nil || t.better(o, t.chosen)) {
-			t.chosen = o
+		if err != nil {
+			return nil, fmt.Errorf("read %s %s: %w", t.of, key.Name, err)
+		}
+		if t.better(o, nil) && (best == nil || t.better(o, best)) {
+			best = o
 		}
 	}
-	return t.chosen
+	t.chosen, t.isChosen = best, true
+	return best, nil
+}
+
+func (t *Table[T]) known(namespace, name string) error {
+	if t.Unknown == nil {
+		return nil
+	}
+	return t.Unknown(t.of, namespace, name)
 }
 
 func (r *row[T]) decode() (*T, error) {

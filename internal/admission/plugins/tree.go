@@ -27,15 +27,3 @@ func Text(in map[string]any, name string) string {
 	text, _ := in[name].(string)
 	return text
 }
-
-// Items yields the members of a list that are objects.
-func Items(in map[string]any, name string) func(func(map[string]any) bool) {
-	return func(yield func(map[string]any) bool) {
-		list, _ := in[name].([]any)
-		for _, item := range list {
-			if object, is := item.(map[string]any); is && !yield(object) {
-				return
-			}
-		}
-	}
-}

@@ -45,7 +45,11 @@ func DefaultIngressClass(classes *plugins.Table[networkingv1.IngressClass]) plug
 			if named || spec["ingressClassName"] != nil {
 				return nil
 			}
-			if class := classes.Best(); class != nil {
+			class, err := classes.Best()
+			if err != nil {
+				return err
+			}
+			if class != nil {
 				spec["ingressClassName"] = class.Name
 				w.Changed()
 			}

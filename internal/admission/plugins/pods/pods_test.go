@@ -1,6 +1,7 @@
 package pods_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -106,6 +107,26 @@ const (
 	evicted = `{key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}`
 	apart   = `{key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}`
 )
+
+func TestAClassThatCannotBeReadIsNotTakenForMissing(t *testing.T) {
+	classes := pods.PriorityClasses()
+	pluginstest.Fill(t, classes, class+"metadata: {name: low}\nvalue: 7\npreemptionPolicy: Never")
+	classes.Unknown = func(_ kinds.GroupResource, _, name string) error {
+		if name == "" || name == "lost" {
+			return errors.New("priorityclasses lost cannot be read")
+		}
+		return nil
+	}
+	p := pods.Priority(classes)
+	for _, e := range []expectation{
+		{spec: `{}`, err: "lost cannot be read"}, // it may be the default
+		{spec: `{priorityClassName: lost}`, err: "lost cannot be read"},
+		{spec: `{priorityClassName: none}`, err: "no PriorityClass with name none was found"},
+		{spec: `{priorityClassName: low}`, want: `{priorityClassName: low, priority: 7, preemptionPolicy: Never}`},
+	} {
+		e.check(t, p)
+	}
+}
 
 func TestPodsStayForFiveMinutes(t *testing.T) {
 	for _, e := range []expectation{

@@ -108,8 +108,8 @@ func set(spec map[string]any, name, value string) {
 // classOf returns the class of a name, or the global default.
 func (p priority) classOf(w *plugins.Write, name string) (*schedulingv1.PriorityClass, error) {
 	if name == "" {
-		if class := p.classes.Best(); class != nil {
-			return class, nil
+		if class, err := p.classes.Best(); class != nil || err != nil {
+			return class, err
 		}
 		lower := corev1.PreemptLowerPriority
 		return &schedulingv1.PriorityClass{PreemptionPolicy: &lower}, nil
@@ -131,7 +131,10 @@ func (p priority) validate(_ context.Context, w *plugins.Write) error {
 	if global, _ := w.Object.Object["globalDefault"].(bool); !global {
 		return nil
 	}
-	class := p.classes.Best()
+	class, err := p.classes.Best()
+	if err != nil {
+		return fmt.Errorf("failed to get default priority class: %w", err)
+	}
 	if class == nil || w.GetOperation() == upstream.Update && class.Name == w.Object.GetName() {
 		return nil
 	}

@@ -27,6 +27,9 @@ func PodTopologyLabels(cluster plugins.Cluster) plugins.Plugin {
 			if name == "" {
 				return nil
 			}
+			if err := cluster.UnknownOf(kinds.GroupResource{Resource: "nodes"}, "", name); err != nil { // before the look
+				return err
+			}
 			node := cluster.Find(kinds.GroupResource{Resource: "nodes"}, wire.Key{Name: name})
 			if node == nil {
 				return nil

@@ -58,7 +58,11 @@ func DefaultStorageClass(of *plugins.Table[storagev1.StorageClass]) plugins.Plug
 			if _, has := w.Object.GetAnnotations()[corev1.BetaStorageClassAnnotation]; has || spec["storageClassName"] != nil {
 				return nil
 			}
-			if class := of.Best(); class != nil {
+			class, err := of.Best()
+			if err != nil {
+				return err
+			}
+			if class != nil {
 				spec["storageClassName"] = class.Name
 				w.Changed()
 			}
@@ -82,7 +86,10 @@ func PersistentVolumeClaimResize(of *plugins.Table[storagev1.StorageClass]) plug
 			}
 			name := classOf(w.Object)
 			class, err := of.Get(wire.Key{Name: name})
-			if err != nil || class == nil || name == "" || name != classOf(w.Old) ||
+			if err != nil {
+				return err
+			}
+			if class == nil || name == "" || name != classOf(w.Old) ||
 				class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion {
 				return upstream.NewForbidden(w, errors.New("only dynamically provisioned pvc can be resized and "+
 					"the storageclass that provisions the pvc must support resize"))
