@@ -33,16 +33,13 @@ func (c cluster) Types(r *kinds.Resource) (managedfields.TypeConverter, error) {
 // are asked again when one of them has changed an object; policies come before webhooks, as
 // upstream. They see the cluster when the registry is set.
 func (s *Server) admit(cfg *registry.Config) {
-	s.cluster = &cluster{}
 	checks := s.authorize(cfg)
 	authorizer := admission.Authorizer(s.authorizer)
 	s.policies = policy.New(policy.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	s.webhooks = webhook.New(webhook.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
-	cfg.Followers = append(cfg.Followers, s.policies, s.webhooks)
-	enabled, tables, _ := s.cfg.plugins(s.cluster) // withDefaults has checked the names
-	cfg.Followers = append(cfg.Followers, tables...)
+	cfg.Followers = append(append(cfg.Followers, s.policies, s.webhooks), s.tables...)
 	// Before policies and webhooks, as upstream.
-	checks = append(checks, plugins.NewSet(enabled...),
+	checks = append(checks, plugins.NewSet(s.plugins...),
 		guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
 		s.policies, s.webhooks)
 	if s.cfg.Etcd.used() {

@@ -140,13 +140,13 @@ type Config struct {
 	// that are not named. Nil means *. Over etcd those that are not named stand still while a
 	// kube-controller-manager works, which renews its Lease. See docs/controllers.md.
 	Controllers []string
-	// TaintNewNodes gives each new node the taint node.kubernetes.io/not-ready, as upstream's
-	// admission plugin TaintNodesByCondition, which is on by default there. Here a node that
-	// nobody removes it from, as kube-controller-manager does, would get no pods.
-	TaintNewNodes bool
-	// EnableAdmissionPlugins are admission plugins of kube-apiserver, by their names there, that are asked besides
-	// those that always are: AdmissionPlugins has them, docs/admission.md what they do.
-	EnableAdmissionPlugins []string
+	// EnableAdmissionPlugins and DisableAdmissionPlugins turn admission plugins of kube-apiserver, by their names there,
+	// on and off: AdmissionPlugins has those that can be. Those that are in neither are on if they are in
+	// DefaultAdmissionPlugins. docs/kinds.md says what they do.
+	EnableAdmissionPlugins, DisableAdmissionPlugins []string
+	// AdmissionControlConfigFile is a file with an AdmissionConfiguration of apiserver.config.k8s.io/v1, the
+	// configurations of admission plugins; "" is none.
+	AdmissionControlConfigFile string
 	// From are files of manifests, and directories that contain such files. Each start applies
 	// them after it has created the objects of Bootstrap and before it is ready, as by
 	// server-side apply with the field manager "gapless", which takes fields by force. If one
@@ -212,7 +212,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkControllers(c.Controllers); err != nil {
 		return c, err
 	}
-	if _, _, err := c.plugins(nil); err != nil {
+	if err := c.checkPlugins(); err != nil {
 		return c, err
 	}
 	c.AuthorizationMode = cmp.Or(c.AuthorizationMode, AuthorizationRBAC)

@@ -1,6 +1,7 @@
 package gapless
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/gapless-io/gapless/internal/admission/plugins"
@@ -11,20 +12,21 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 )
 
-// AdmissionPlugins returns the names of the admission plugins of kube-apiserver that Config.EnableAdmissionPlugins
-// turns on, in the order in which they are asked.
+// AdmissionPlugins returns the names of the admission plugins of kube-apiserver that Config.EnableAdmissionPlugins and
+// Config.DisableAdmissionPlugins turn on and off, in the order in which they are asked.
 func AdmissionPlugins() []string {
-	all, _ := knownPlugins(nil)
+	all, _, _ := knownPlugins(nil, nil) // without configurations none is wrong
 	return plugins.Names(all)
 }
 
-// DefaultAdmissionPlugins returns those of AdmissionPlugins that kube-apiserver asks by default.
+// DefaultAdmissionPlugins returns those of AdmissionPlugins that are asked by default, as by kube-apiserver.
 func DefaultAdmissionPlugins() []string {
 	return slices.DeleteFunc(AdmissionPlugins(), func(name string) bool { return !plugins.IsDefault(name) })
 }
 
-// knownPlugins returns all plugins that can be enabled, and the tables that they read.
-func knownPlugins(c plugins.Cluster) (all []plugins.Plugin, tables []registry.Follower) {
+// knownPlugins returns all plugins that can be on, as they are configured, and the tables that they read. Errors:
+// a wrong configuration.
+func knownPlugins(c plugins.Cluster, _ plugins.Settings) (all []plugins.Plugin, tables []registry.Follower, err error) {
 	priorities, runtimes := pods.PriorityClasses(), pods.RuntimeClasses()
 	classes, ingresses := storage.Classes(), network.IngressClasses()
 	if c != nil {
@@ -43,16 +45,31 @@ func knownPlugins(c plugins.Cluster) (all []plugins.Plugin, tables []registry.Fo
 		storage.PersistentVolumeClaimResize(classes),
 		network.DefaultIngressClass(ingresses),
 		network.DenyServiceExternalIPs(),
-	}, []registry.Follower{priorities, runtimes, classes, ingresses}
+	}, []registry.Follower{priorities, runtimes, classes, ingresses}, nil
 }
 
-// plugins returns those that are enabled, which read a cluster. Errors: a name that is none of theirs.
-func (c Config) plugins(of plugins.Cluster) (enabled []plugins.Plugin, tables []registry.Follower, err error) {
-	names := slices.Clone(c.EnableAdmissionPlugins)
-	if c.TaintNewNodes {
-		names = append(names, nodes.TaintName)
+// configurable are the plugins that take a configuration.
+var configurable []string //nolint:gochecknoglobals // a constant table
+
+// checkPlugins returns an error for a name of a plugin that is none, or cannot be on or off.
+func (c Config) checkPlugins() error {
+	all, _, _ := knownPlugins(nil, nil) // without configurations none is wrong
+	_, err := plugins.Chosen(all, c.EnableAdmissionPlugins, c.DisableAdmissionPlugins)
+	return err
+}
+
+// choosePlugins makes the plugins that are on, as they are configured. Errors: a wrong configuration.
+func (s *Server) choosePlugins() error {
+	settings, err := plugins.ReadSettings(s.cfg.AdmissionControlConfigFile)
+	if err != nil {
+		return err
 	}
-	all, tables := knownPlugins(of)
-	enabled, err = plugins.Enabled(all, names)
-	return enabled, tables, err
+	s.cluster = &cluster{}
+	all, tables, err := knownPlugins(s.cluster, settings)
+	if err != nil {
+		return err
+	}
+	s.plugins, err = plugins.Chosen(all, s.cfg.EnableAdmissionPlugins, s.cfg.DisableAdmissionPlugins)
+	s.tables = tables
+	return errors.Join(err, settings.Unused(configurable, s.plugins))
 }

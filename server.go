@@ -17,7 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
-	"github.com/gapless-io/gapless/internal/admission/plugins/pods"
+	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/apiserver"
@@ -63,9 +63,11 @@ type Server struct {
 	gate        *startGate     // in front of api
 	faulty      *fault.Handler // the rules in front of the gate; nil without faults
 	authorizer  auth.Authorizer
-	cluster     *cluster        // the registry, for those that are made before it
-	policies    *policy.Plugin  // of admission
-	webhooks    *webhook.Plugin // of admission
+	cluster     *cluster            // the registry, for those that are made before it
+	plugins     []plugins.Plugin    // those of kube-apiserver that are on, as they are configured
+	tables      []registry.Follower // what plugins look up
+	policies    *policy.Plugin      // of admission
+	webhooks    *webhook.Plugin     // of admission
 	backend     *backend
 	managed     *managed        // nil: nothing is left to a kube-controller-manager
 	history     *starts.History // nil: another replica, of another history, may have answered before
@@ -91,7 +93,7 @@ func New(cfg Config) (*Server, error) {
 // must be called once. It returns nil after ctx ended, and an error if the server
 // failed.
 func (s *Server) Run(ctx context.Context) (err error) {
-	if err := errors.Join(s.findManifests(), s.loadAuditPolicy()); err != nil {
+	if err := errors.Join(s.findManifests(), s.loadAuditPolicy(), s.choosePlugins()); err != nil {
 		return err
 	}
 	if err := s.readAuthentication(); err != nil {
@@ -227,7 +229,6 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 		return err
 	}
 	cfg := bootstrap.Config{Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger}
-	cfg.Priorities = slices.Contains(s.cfg.EnableAdmissionPlugins, pods.PriorityName)
 	if s.cfg.Etcd.used() {
 		cfg.Address = netip.AddrPort{} // its Service needs an address of the cluster, and its endpoints all replicas
 	}

@@ -53,8 +53,9 @@ type serveFlags struct {
 	faultsSeed    uint64
 	faultRules    string
 	ephemeral     string
-	taint         bool
-	plugins       []string
+	enable        []string
+	disable       []string
+	admission     string
 }
 
 func newServe(io streams) *cobra.Command {
@@ -145,12 +146,13 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 	flags.StringVar(&f.clientKey, "client-key-algorithm", "",
 		"algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other "+
 			"algorithm is replaced (default that of the existing key, or ecdsa)")
-	flags.BoolVar(&f.taint, "taint-new-nodes", false,
-		"give each new node the taint node.kubernetes.io/not-ready, as the admission plugin TaintNodesByCondition; "+
-			"kube-controller-manager removes it")
-	flags.StringSliceVar(&f.plugins, "enable-admission-plugins", nil,
-		"admission plugins of kube-apiserver that are asked besides those that always are: "+
-			strings.Join(gapless.AdmissionPlugins(), ", "))
+	flags.StringSliceVar(&f.enable, "enable-admission-plugins", nil,
+		"admission plugins of kube-apiserver that are asked besides those that are by default ("+
+			strings.Join(gapless.DefaultAdmissionPlugins(), ", ")+"), of "+strings.Join(gapless.AdmissionPlugins(), ", "))
+	flags.StringSliceVar(&f.disable, "disable-admission-plugins", nil,
+		"admission plugins that are not asked, although they are by default")
+	flags.StringVar(&f.admission, "admission-control-config-file", "",
+		"file with the configurations of admission plugins (AdmissionConfiguration of apiserver.config.k8s.io/v1)")
 }
 
 // config returns the configuration that the flags describe. Its errors are usage errors.
@@ -162,7 +164,8 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen,
 		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
-		From: f.from, TaintNewNodes: f.taint, EnableAdmissionPlugins: f.plugins, Controllers: f.controllers,
+		From: f.from, EnableAdmissionPlugins: f.enable, DisableAdmissionPlugins: f.disable,
+		AdmissionControlConfigFile: f.admission, Controllers: f.controllers,
 		AuthorizationMode:        f.authorization,
 		Authentication:           f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,

@@ -38,14 +38,16 @@ func (*server) Crash(context.Context) error   { return errNotHere }
 // servers are kube-apiserver, and the program twice: on a directory, and over an etcd of its own.
 type servers struct{ upstream, gapless, replica *server }
 
-// start starts them and ends them with the test.
-func start(t *testing.T) *servers {
+// start starts them, with plugins turned off, and ends them with the test.
+func start(t *testing.T, off []string) *servers {
 	t.Helper()
+	upstream, ours := without(off)
 	key := newKey(t)
-	r, binary := startReference(t, key), program(t)
+	r, binary := startReference(t, key, upstream), program(t)
+	over := "--etcd-servers=" + etcd.StartFor(t, etcd.Options{NoSync: true}).URL()
 	all := &servers{
-		upstream: &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key),
-		replica: startProgram(t, binary, key, "--etcd-servers="+etcd.StartFor(t, etcd.Options{NoSync: true}).URL()),
+		upstream: &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key, ours...),
+		replica: startProgram(t, binary, key, append(ours, over)...),
 	}
 	for _, s := range []*server{all.upstream, all.gapless, all.replica} {
 		s.hook = newHook(t)

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,10 +27,30 @@ import (
 	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 )
 
-// left are the plugins of kube-apiserver that are on by default there and not in gapless.
+// left are plugins that refuse pods or change them where no controllers make accounts and limits: the scripts that are
+// about something else do without.
 var left = []string{
 	"LimitRanger", "ServiceAccount", "PodSecurity", "PodGroupProtection", "ClusterTrustBundleAttest",
 	"NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
+}
+
+// optional are plugins that are off by default.
+var optional = []string{"AlwaysPullImages", "DenyServiceExternalIPs"}
+
+// missing returns those of kube-apiserver's default plugins that gapless does not have.
+func missing() []string {
+	return slices.DeleteFunc(slices.Clone(left), func(name string) bool {
+		return slices.Contains(gapless.AdmissionPlugins(), name)
+	})
+}
+
+// without are the flags of a kube-apiserver and of gapless that turn plugins off.
+func without(names []string) (upstream, ours []string) {
+	upstream = []string{"--disable-admission-plugins=" + strings.Join(names, ",")}
+	has := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !slices.Contains(gapless.AdmissionPlugins(), name)
+	})
+	return upstream, []string{"--disable-admission-plugins=" + strings.Join(has, ",")}
 }
 
 // issuer is that of the tokens of both servers, which have one key.
@@ -56,7 +77,7 @@ func common(t *testing.T, key, audit string) []string {
 		"--authorization-mode=RBAC", "--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
 		"--audit-policy-file=" + file("audit.yaml"), "--audit-log-path=" + audit, "--service-account-issuer=" + issuer,
 		"--service-account-signing-key-file=" + key, "--service-account-key-file=" + key,
-		"--enable-admission-plugins=" + strings.Join(gapless.AdmissionPlugins(), ","),
+		"--enable-admission-plugins=" + strings.Join(optional, ","),
 	}
 }
 
@@ -80,7 +101,7 @@ func newKey(t *testing.T) string {
 
 // startReference builds and starts it, waits until it is ready, and ends it with the test. The
 // program stays outside the checkout, so that it is linked only once.
-func startReference(t *testing.T, key string) *reference {
+func startReference(t *testing.T, key string, more []string) *reference {
 	t.Helper()
 	tools, dir := harness.CacheDir(t, "apiserver"), t.TempDir()
 	harness.Must(t, "program", []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", "tool")
@@ -91,11 +112,11 @@ func startReference(t *testing.T, key string) *reference {
 		"--etcd-servers=" + member.URL(), "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + port,
 		"--cert-dir=" + certificates, "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true",
 		"--endpoint-reconciler-type=none", "--enable-aggregator-routing=false",
-		"--disable-admission-plugins=" + strings.Join(left, ","), "--shutdown-delay-duration=0s",
+		"--shutdown-delay-duration=0s",
 		// A write that begins with an old state from the cache asks webhooks twice.
 		"--watch-cache=false",
 		"--audit-log-mode=blocking",
-	}, common(t, key, r.audit)...)
+	}, append(common(t, key, r.audit), more...)...)
 	var log bytes.Buffer
 	// Not to end with the test's context: the process is to be signalled, not killed.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(tools, "kube-apiserver"), args...)

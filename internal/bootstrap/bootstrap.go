@@ -45,9 +45,7 @@ type Config struct {
 	// KeepOtherCAs leaves a ConfigMap kube-root-ca.crt as it is if it has other certificates than CA: other servers may
 	// have the same objects, and another CA.
 	KeepOtherCAs bool
-	// Priorities says that pods get the priority of their class, so that there are those of the system.
-	Priorities bool
-	Logger     *slog.Logger
+	Logger       *slog.Logger
 }
 
 // Controller creates the objects. Make is called once, and then Run, not again before it has returned.
@@ -59,8 +57,6 @@ type Controller struct {
 	keepCAs bool
 	warned  sync.Once // that another CA is kept
 	logger  *slog.Logger
-	// priorities says that there are the PriorityClasses of the system.
-	priorities bool
 
 	due   due
 	roles roles
@@ -71,8 +67,8 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	return &Controller{
 		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, keepCAs: cfg.KeepOtherCAs,
-		priorities: cfg.Priorities, logger: cfg.Logger,
-		due: due{wake: make(chan struct{}, 1)},
+		logger: cfg.Logger,
+		due:    due{wake: make(chan struct{}, 1)},
 	}
 }
 

@@ -12,12 +12,8 @@ const (
 	nodeCritical    = clusterCritical + 1000
 )
 
-// classes returns the PriorityClasses of the system, which kube-apiserver creates at its start; none if pods do not get
-// the priority of their class.
-func (c *Controller) classes() []object {
-	if !c.priorities {
-		return nil
-	}
+// classes returns the PriorityClasses of the system, which kube-apiserver creates at its start.
+func classes() []object {
 	never := correction(func(*schedulingv1.PriorityClass) (bool, error) { return false, nil }) // its values cannot be changed
 	class := func(name, text string, value int32) object {
 		return object{

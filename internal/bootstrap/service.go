@@ -22,7 +22,7 @@ const (
 // kubernetesservice and reconcilers. The Controller restores them when they are changed or
 // deleted.
 func (c *Controller) own() []object {
-	own := c.classes()
+	own := classes()
 	if !c.address.IsValid() {
 		return own
 	}

@@ -167,8 +167,12 @@ func (p *plan) serve(at place) ([]string, error) {
 	if at.NoFsync {
 		args = append(args, "--unsafe-no-fsync")
 	}
-	if plugins := p.plugins(); len(plugins) > 0 {
-		args = append(args, "--enable-admission-plugins="+strings.Join(plugins, ","))
+	enable, disable := p.plugins()
+	if len(enable) > 0 {
+		args = append(args, "--enable-admission-plugins="+strings.Join(enable, ","))
+	}
+	if len(disable) > 0 {
+		args = append(args, "--disable-admission-plugins="+strings.Join(disable, ","))
 	}
 	if p.verbose {
 		args = append(args, "--log-level=debug")

@@ -54,28 +54,28 @@ func planned(t *testing.T, line string) (args []string, ignored []string, err er
 }
 
 func TestPluginsAreOnAsFlagsSay(t *testing.T) {
-	defaults := strings.Join(gapless.DefaultAdmissionPlugins(), ",")
-	for line, want := range map[string]string{
-		"": defaults,
-		"--disable-admission-plugins=ServiceAccount": defaults,
-		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition": strings.TrimPrefix(defaults,
-			"TaintNodesByCondition,"),
-		"--enable-admission-plugins=TaintNodesByCondition":             defaults,
-		"--enable-admission-plugins=DenyServiceExternalIPs":            defaults + ",DenyServiceExternalIPs",
-		"--admission-control=":                                         "",
-		"--admission-control=TaintNodesByCondition,NamespaceLifecycle": "TaintNodesByCondition",
+	for line, want := range map[string][]string{ // on, and off, besides what is by default
+		"": {"", ""},
+		"--disable-admission-plugins=PodTopologyLabels,TaintNodesByCondition":  {"", "TaintNodesByCondition,PodTopologyLabels"},
+		"--enable-admission-plugins=TaintNodesByCondition":                     {"", ""},
+		"--enable-admission-plugins=DenyServiceExternalIPs,NamespaceLifecycle": {"DenyServiceExternalIPs", ""},
+		"--admission-control=": {"", strings.Join(gapless.DefaultAdmissionPlugins(), ",")},
+		"--admission-control=TaintNodesByCondition,NamespaceLifecycle,AlwaysPullImages": {
+			"AlwaysPullImages", strings.Join(slices.DeleteFunc(gapless.DefaultAdmissionPlugins(), func(name string) bool {
+				return name == "TaintNodesByCondition"
+			}), ","),
+		},
 	} {
 		args, _, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+line)
-		got := ""
+		got := []string{"", ""}
 		for _, arg := range args {
-			if value, is := strings.CutPrefix(arg, "--enable-admission-plugins="); is {
-				got = value
+			for i, flag := range []string{"--enable-admission-plugins=", "--disable-admission-plugins="} {
+				if value, is := strings.CutPrefix(arg, flag); is {
+					got[i] = value
+				}
 			}
 		}
-		sorted := func(names string) string {
-			return strings.Join(slices.Sorted(slices.Values(strings.Split(names, ","))), ",")
-		}
-		if err != nil || sorted(got) != sorted(want) {
+		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v; want %s", line, args, err, want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 		"envtest": {envtestArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=127.0.0.1:2", "--authorization-mode=RBAC"}, always,
 			[]string{
-				"--enable-admission-plugins=" + strings.Join(gapless.DefaultAdmissionPlugins(), ","), "--anonymous-auth",
+				"--anonymous-auth",
 				"--client-ca-file=certs/client-cert-auth-ca.crt",
 				"--service-account-issuer=https://127.0.0.1:2/",
 				"--service-account-key-file=certs/sa-signer.crt", "--service-account-signing-key-file=certs/sa-signer.key",
@@ -109,6 +109,7 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 		"kwokctl": {kwokArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=0.0.0.0:2", "--authorization-mode=RBAC"}, always,
 			[]string{
+				"--disable-admission-plugins=" + strings.Join(gapless.DefaultAdmissionPlugins(), ","),
 				"--log-level=debug", "--anonymous-auth", "--max-requests-inflight=1000000", "--tls-cert-file=a.crt",
 				"--tls-private-key-file=a.key",
 				"--client-ca-file=ca.crt", "--service-account-key-file=a.key", "--service-account-signing-key-file=a.key",
@@ -150,7 +151,6 @@ func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 		"--authorization-mode=RBAC,ABAC":                                  "want RBAC",
 		"--authorization-config=f":                                        "decided by",
 		"--audit-webhook-config-file=f":                                   "to a file only",
-		"--admission-control-config-file=f":                               "no configuration",
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement": "would accept what it denies",
 		"--enable-admission-plugins=NamespaceLifecycle,EventRateLimit":    "would accept what it denies",
 		"--oidc-issuer-url https://i":                                     "identified by certificates",

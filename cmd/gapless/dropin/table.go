@@ -5,7 +5,7 @@ package dropin
 // makes the server refuse more. What would leave something open is refused.
 func apiserverTable() table {
 	t := table{}
-	t.add(passed, "", `anonymous-auth? api-audiences
+	t.add(passed, "", `admission-control-config-file anonymous-auth? api-audiences
 		audit-log-batch-buffer-size audit-log-compress? audit-log-format audit-log-maxage audit-log-maxbackup audit-log-maxsize
 		audit-log-mode audit-log-path audit-log-truncate-enabled? audit-log-truncate-max-event-size audit-policy-file
 		client-ca-file encryption-provider-config encryption-provider-config-automatic-reload? event-ttl
@@ -76,7 +76,6 @@ func (t table) identities() {
 	t.add(ignored, "service account tokens are valid for as long as they were asked for",
 		"service-account-extend-token-expiration?")
 	t.add(ignored, "tokens of service accounts that are gone are always refused", "service-account-lookup?")
-	t.add(refused, "admission plugins have no configuration", "admission-control-config-file")
 	t.add(refused, "audit events are written to a file only (--audit-log-path)", "audit-webhook-config-file")
 	t.add(ignored, "there is no webhook for audit events", `audit-webhook-batch-buffer-size audit-webhook-batch-max-size
 		audit-webhook-batch-max-wait audit-webhook-batch-throttle-burst audit-webhook-batch-throttle-enable?

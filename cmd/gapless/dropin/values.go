@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/internal/admission/plugins"
 )
 
 // authorization returns the mode of gapless for the modes of kube-apiserver, of which one
@@ -40,29 +41,30 @@ func (p *plan) authorization() (string, error) {
 	return gapless.AuthorizationAlwaysAllow, nil
 }
 
-// The admission plugins of kube-apiserver 1.37 besides those of gapless.AdmissionPlugins.
-var (
-	// present are those that the server always has; they cannot be turned off.
-	present = []string{ //nolint:gochecknoglobals // a constant table
-		"NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "MutatingAdmissionPolicy",
-		"ValidatingAdmissionPolicy", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
-	}
-	// absent are those that the server has not. They fill in or check
-	// what a cluster needs that runs pods, and a suite that names one of them may do without.
-	absent = []string{ //nolint:gochecknoglobals // a constant table
-		"LimitRanger", "ServiceAccount", "PodSecurity", "PodGroupProtection", "ClusterTrustBundleAttest",
-		"NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota", "NamespaceAutoProvision", "NamespaceExists",
-		"PodNodeSelector", "PodTolerationRestriction", "ExtendedResourceToleration", "AlwaysAdmit", "PersistentVolumeLabel",
-	}
-)
+// absent are plugins, of kube-apiserver 1.37 and before, that the server has not. They fill in or check
+// what a cluster needs that runs pods, and a suite that names one of them may do without.
+var absent = []string{ //nolint:gochecknoglobals // a constant table
+	"NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector", "PodTolerationRestriction",
+	"ExtendedResourceToleration", "AlwaysAdmit", "PersistentVolumeLabel",
+}
 
-// plugins returns the admission plugins that are on and can be off: those of kube-apiserver's defaults that the server
-// has, if no flag says otherwise.
-func (p *plan) plugins() []string {
-	return slices.DeleteFunc(gapless.AdmissionPlugins(), func(name string) bool {
+// plugins returns the admission plugins that are to be turned on and off, of those that the server has: they are on as
+// with kube-apiserver.
+func (p *plan) plugins() (enable, disable []string) {
+	for _, name := range gapless.AdmissionPlugins() {
+		isDefault := plugins.IsDefault(name)
 		on, said := p.switched[name]
-		return said && !on || !said && (p.named || !slices.Contains(gapless.DefaultAdmissionPlugins(), name))
-	})
+		if !said {
+			on = isDefault && !p.named
+		}
+		switch {
+		case on && !isDefault:
+			enable = append(enable, name)
+		case isDefault && !on:
+			disable = append(disable, name)
+		}
+	}
+	return enable, disable
 }
 
 // enabled reads the plugins that are turned on. One that the server has not is refused,
@@ -71,12 +73,12 @@ func (p *plan) enabled(s setting) error {
 	p.named = p.named || s.name == "admission-control" // the plugins that it does not name are off
 	for _, plugin := range list(s.value) {
 		switch {
-		case slices.Contains(present, plugin):
+		case plugins.IsLasting(plugin):
 		case slices.Contains(gapless.AdmissionPlugins(), plugin):
 			if err := p.turn(s.name, plugin, true); err != nil {
 				return err
 			}
-		case slices.Contains(absent, plugin):
+		case plugins.IsDefault(plugin), slices.Contains(absent, plugin):
 			p.warn(s.name, plugin, "the server has no such admission plugin")
 		default:
 			return refusal(setting{name: s.name, value: plugin},
@@ -89,7 +91,7 @@ func (p *plan) enabled(s setting) error {
 // disabled reads the plugins that are turned off.
 func (p *plan) disabled(s setting) error {
 	for _, plugin := range list(s.value) {
-		if slices.Contains(present, plugin) {
+		if plugins.IsLasting(plugin) {
 			p.warn(s.name, plugin, "the admission plugin is always on")
 		}
 		if err := p.turn(s.name, plugin, false); err != nil {
