@@ -47,6 +47,8 @@ const (
 	DefaultHistory = 24 * time.Hour
 	// DefaultEventTTL is kube-apiserver's.
 	DefaultEventTTL = time.Hour
+	// DefaultTolerationSeconds is kube-apiserver's: five minutes.
+	DefaultTolerationSeconds = 300
 	// DefaultHistoryBytes limits the history on disk, DefaultMemoryHistoryBytes that in
 	// memory (memory mode).
 	DefaultHistoryBytes       = 1 << 30
@@ -147,6 +149,10 @@ type Config struct {
 	// AdmissionControlConfigFile is a file with an AdmissionConfiguration of apiserver.config.k8s.io/v1, the
 	// configurations of admission plugins; "" is none.
 	AdmissionControlConfigFile string
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are how long pods stay on a node that is
+	// not ready, or cannot be reached, if they do not say: the plugin DefaultTolerationSeconds adds it to them. Nil is
+	// DefaultTolerationSeconds.
+	DefaultNotReadyTolerationSeconds, DefaultUnreachableTolerationSeconds *int64
 	// From are files of manifests, and directories that contain such files. Each start applies
 	// them after it has created the objects of Bootstrap and before it is ready, as by
 	// server-side apply with the field manager "gapless", which takes fields by force. If one

@@ -15,7 +15,7 @@ import (
 // AdmissionPlugins returns the names of the admission plugins of kube-apiserver that Config.EnableAdmissionPlugins and
 // Config.DisableAdmissionPlugins turn on and off, in the order in which they are asked.
 func AdmissionPlugins() []string {
-	all, _, _ := knownPlugins(nil, nil) // without configurations none is wrong
+	all, _, _ := Config{}.knownPlugins(nil, nil) // without configurations none is wrong
 	return plugins.Names(all)
 }
 
@@ -26,20 +26,22 @@ func DefaultAdmissionPlugins() []string {
 
 // knownPlugins returns all plugins that can be on, as they are configured, and the tables that they read. Errors:
 // a wrong configuration.
-func knownPlugins(c plugins.Cluster, _ plugins.Settings) (all []plugins.Plugin, tables []registry.Follower, err error) {
+func (c Config) knownPlugins(of plugins.Cluster, _ plugins.Settings) (
+	all []plugins.Plugin, tables []registry.Follower, err error,
+) {
 	priorities, runtimes := pods.PriorityClasses(), pods.RuntimeClasses()
 	classes, ingresses := storage.Classes(), network.IngressClasses()
-	if c != nil {
-		priorities.Unknown, runtimes.Unknown = c.UnknownOf, c.UnknownOf
-		classes.Unknown, ingresses.Unknown = c.UnknownOf, c.UnknownOf
+	if of != nil {
+		priorities.Unknown, runtimes.Unknown = of.UnknownOf, of.UnknownOf
+		classes.Unknown, ingresses.Unknown = of.UnknownOf, of.UnknownOf
 	}
 	return []plugins.Plugin{
 		nodes.TaintNodesByCondition(),
 		pods.AlwaysPullImages(),
 		pods.Priority(priorities),
-		pods.DefaultTolerationSeconds(),
+		pods.DefaultTolerationSeconds(stay(c.DefaultNotReadyTolerationSeconds), stay(c.DefaultUnreachableTolerationSeconds)),
 		pods.RuntimeClass(runtimes),
-		pods.PodTopologyLabels(c),
+		pods.PodTopologyLabels(of),
 		storage.DefaultStorageClass(classes),
 		storage.ObjectInUseProtection(),
 		storage.PersistentVolumeClaimResize(classes),
@@ -48,12 +50,20 @@ func knownPlugins(c plugins.Cluster, _ plugins.Settings) (all []plugins.Plugin, 
 	}, []registry.Follower{priorities, runtimes, classes, ingresses}, nil
 }
 
+// stay returns a number of seconds.
+func stay(configured *int64) int64 {
+	if configured == nil {
+		return DefaultTolerationSeconds
+	}
+	return *configured
+}
+
 // configurable are the plugins that take a configuration.
 var configurable []string //nolint:gochecknoglobals // a constant table
 
 // checkPlugins returns an error for a name of a plugin that is none, or cannot be on or off.
 func (c Config) checkPlugins() error {
-	all, _, _ := knownPlugins(nil, nil) // without configurations none is wrong
+	all, _, _ := c.knownPlugins(nil, nil) // without configurations none is wrong
 	_, err := plugins.Chosen(all, c.EnableAdmissionPlugins, c.DisableAdmissionPlugins)
 	return err
 }
@@ -65,7 +75,7 @@ func (s *Server) choosePlugins() error {
 		return err
 	}
 	s.cluster = &cluster{}
-	all, tables, err := knownPlugins(s.cluster, settings)
+	all, tables, err := s.cfg.knownPlugins(s.cluster, settings)
 	if err != nil {
 		return err
 	}

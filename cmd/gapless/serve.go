@@ -56,6 +56,8 @@ type serveFlags struct {
 	enable        []string
 	disable       []string
 	admission     string
+	notReady      int64
+	unreachable   int64
 }
 
 func newServe(io streams) *cobra.Command {
@@ -118,6 +120,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.ephemeral, "ephemeral", "",
 		"directory that ends with standard input, and so with the program that holds its other end: then the server stops at "+
 			"once and removes the directory, in which there must be a file named "+ephemeralMark+"; for tests only")
+	tolerationFlags(flags, &f)
 	f.etcd.add(flags)
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
@@ -155,6 +158,14 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 		"file with the configurations of admission plugins (AdmissionConfiguration of apiserver.config.k8s.io/v1)")
 }
 
+// tolerationFlags are about how long pods stay on nodes that are lost.
+func tolerationFlags(flags *pflag.FlagSet, f *serveFlags) {
+	flags.Int64Var(&f.notReady, "default-not-ready-toleration-seconds", gapless.DefaultTolerationSeconds,
+		"how long new pods that do not say tolerate the taint node.kubernetes.io/not-ready:NoExecute")
+	flags.Int64Var(&f.unreachable, "default-unreachable-toleration-seconds", gapless.DefaultTolerationSeconds,
+		"how long new pods that do not say tolerate the taint node.kubernetes.io/unreachable:NoExecute")
+}
+
 // config returns the configuration that the flags describe. Its errors are usage errors.
 func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	logger, err := newLogger(io, f.logFormat, f.logLevel)
@@ -166,6 +177,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, EnableAdmissionPlugins: f.enable, DisableAdmissionPlugins: f.disable,
 		AdmissionControlConfigFile: f.admission, Controllers: f.controllers,
+		DefaultNotReadyTolerationSeconds: &f.notReady, DefaultUnreachableTolerationSeconds: &f.unreachable,
 		AuthorizationMode:        f.authorization,
 		Authentication:           f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,

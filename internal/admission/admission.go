@@ -26,9 +26,13 @@ type Plugin interface {
 	// Handles reports whether the plugin may have something to say about operations on a
 	// resource. It is called for each write, and answers from memory.
 	Handles(r *kinds.Resource, subresource string, op admission.Operation) bool
+	// Waits reports whether the plugin, where it handles something, may wait for others, or looks at managedFields. Where
+	// no plugin does, a write keeps its turn while they are asked, and they see no managedFields.
+	Waits(r *kinds.Resource, subresource string, op admission.Operation) bool
 	// Admit may change the object, in place. It is called before validation, and again when
 	// the write begins again after a conflict. After each change it calls redo, which brings
-	// the object into the form that its kind has: known fields and defaults.
+	// the object into the form that its kind has: known fields and defaults. It need not for what is in that form
+	// and what a client could change at this endpoint too.
 	Admit(ctx context.Context, a admission.Attributes, redo func() error) error
 	// Validate looks at the object as it will be stored, and does not change it.
 	Validate(ctx context.Context, a admission.Attributes) error
@@ -43,6 +47,13 @@ var _ Plugin = Chain(nil)
 // Handles implements Plugin.
 func (c Chain) Handles(r *kinds.Resource, subresource string, op admission.Operation) bool {
 	return slices.ContainsFunc(c, func(p Plugin) bool { return p.Handles(r, subresource, op) })
+}
+
+// Waits implements Plugin.
+func (c Chain) Waits(r *kinds.Resource, subresource string, op admission.Operation) bool {
+	return slices.ContainsFunc(c, func(p Plugin) bool {
+		return p.Handles(r, subresource, op) && p.Waits(r, subresource, op)
+	})
 }
 
 // Admit implements Plugin. It asks each plugin, also those that do not handle the operation:

@@ -26,6 +26,7 @@ type Review struct {
 	Request
 
 	plugin Plugin
+	waits  bool // of a plugin
 	kind   kinds.GroupVersionKind
 	form   Form
 }
@@ -41,7 +42,10 @@ func ReviewOf(plugin Plugin, r Request) *Review {
 		return nil
 	}
 	typed(r.Options)
-	review := &Review{Request: r, plugin: plugin, kind: resource.GVK(), form: formOf(resource.Type)}
+	review := &Review{
+		Request: r, plugin: plugin, kind: resource.GVK(), form: formOf(resource.Type),
+		waits: plugin.Waits(resource, r.Target.Subresource, r.Operation),
+	}
 	if sub := resource.Subresource(r.Target.Subresource); sub != nil {
 		review.kind = sub.Kind
 		if sub.Body != nil {
@@ -61,8 +65,11 @@ func (r *Review) As(kind kinds.GroupVersionKind, form Form) *Review {
 	return &other
 }
 
-// Asks reports whether a plugin is asked, which may take long.
+// Asks reports whether a plugin is asked.
 func (r *Review) Asks() bool { return r != nil }
+
+// Waits reports whether one is asked that may take long, or looks at managedFields.
+func (r *Review) Waits() bool { return r != nil && r.waits }
 
 // Admit lets plugins change u, in place, and reports whether they did; old is nil for a
 // creation. Where u is nil, for a deletion, they look at old.

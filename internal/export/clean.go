@@ -2,6 +2,7 @@ package export
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,6 +75,10 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 		}
 	case "services", "endpoints", "endpointslices.discovery.k8s.io":
 		if !o.All && name == "kubernetes" && meta["namespace"] == corev1.NamespaceDefault {
+			return byStart
+		}
+	case "priorityclasses.scheduling.k8s.io":
+		if !o.All && strings.HasPrefix(name, "system-") { // nobody else may have such names
 			return byStart
 		}
 	case "clusterroles.rbac.authorization.k8s.io":

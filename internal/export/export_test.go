@@ -118,6 +118,9 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 			r: resource("", "serviceaccounts"), object: `{"metadata":{"name":"default"},"secrets":[]}`,
 			want: `{"metadata":{"name":"default"},"secrets":[]}`,
 		},
+		"class of the system": {
+			r: resource("scheduling.k8s.io", "priorityclasses"), object: `{"metadata":{"name":"system-node-critical"}}`, why: byStart,
+		},
 		"certificate": {r: resource("", "configmaps"), object: `{"metadata":{"name":"kube-root-ca.crt"}}`, why: byStart},
 		"service": {
 			r: resource("", "services"), object: `{"metadata":{"name":"kubernetes","namespace":"default"}}`, why: byStart,

@@ -34,6 +34,8 @@ type reviewer struct {
 func (*reviewer) Handles(*kinds.Resource, string, admission.Operation) bool { return true }
 
 // Admit implements admission.Plugin.
+func (*reviewer) Waits(*kinds.Resource, string, admission.Operation) bool { return true }
+
 func (p *reviewer) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {
 	p.record("admit", a)
 	if p.admit == nil {

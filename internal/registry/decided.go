@@ -28,6 +28,11 @@ func (d decided) Handles(r *kinds.Resource, subresource string, op upstream.Oper
 	return d.Plugin.Handles(r, subresource, op) || d.check(r.GR()) != nil
 }
 
+// Waits implements admission.Plugin.
+func (d decided) Waits(r *kinds.Resource, subresource string, op upstream.Operation) bool {
+	return d.Plugin.Waits(r, subresource, op)
+}
+
 // Admit implements admission.Plugin.
 func (d decided) Admit(ctx context.Context, a upstream.Attributes, redo func() error) error {
 	if err := d.check(a.GetResource().GroupResource()); err != nil {

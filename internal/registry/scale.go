@@ -110,7 +110,7 @@ func (r *Registry) setScale(
 	}
 	main, review := w, scale.Reviewed(w.review)
 	main.target.Subresource, main.review = "", nil
-	main.waits = review.Asks()
+	main.waits = review.Waits()
 	out, err := r.update(ctx, main, func(current *wire.Object) (*unstructured.Unstructured, error) {
 		now, err := r.scaledOf(ctx, t, current, scale.Unset)
 		if err != nil {

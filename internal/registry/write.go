@@ -61,7 +61,7 @@ func (w write) managedBy(manager string) write {
 
 // mayWait reports whether a write may wait for a webhook. It holds nothing meanwhile that
 // another write needs.
-func (w write) mayWait() bool { return w.waits || w.review.Asks() || mayCall(w.target.Resource) }
+func (w write) mayWait() bool { return w.waits || w.review.Waits() || mayCall(w.target.Resource) }
 
 // manageFields records who manages the fields that change; old is nil for a creation, whose
 // managedFields it may return as JSON, to be encoded with it, instead of putting them into u.
@@ -70,10 +70,10 @@ func (r *Registry) manageFields(w write, u, old *unstructured.Unstructured) (man
 		return nil, nil
 	}
 	managed, err = r.fields.Update(w.target, u, old, w.manager)
-	if err != nil || !w.review.Asks() {
+	if err != nil || !w.review.Waits() {
 		return managed, err
 	}
-	return nil, strategy.PutManaged(u, managed) // plugins see them
+	return nil, strategy.PutManaged(u, managed) // these plugins see them
 }
 
 // hide removes from a new object what plugins do not see of it; nil is nothing, if no plugin is

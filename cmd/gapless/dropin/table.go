@@ -8,7 +8,8 @@ func apiserverTable() table {
 	t.add(passed, "", `admission-control-config-file anonymous-auth? api-audiences
 		audit-log-batch-buffer-size audit-log-compress? audit-log-format audit-log-maxage audit-log-maxbackup audit-log-maxsize
 		audit-log-mode audit-log-path audit-log-truncate-enabled? audit-log-truncate-max-event-size audit-policy-file
-		client-ca-file encryption-provider-config encryption-provider-config-automatic-reload? event-ttl
+		client-ca-file default-not-ready-toleration-seconds default-unreachable-toleration-seconds
+		encryption-provider-config encryption-provider-config-automatic-reload? event-ttl
 		http2-max-streams-per-connection
 		service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-key-file
 		tls-cert-file tls-private-key-file token-auth-file`)
@@ -92,8 +93,6 @@ func (t table) operation() {
 		min-compatibility-version`)
 	t.add(ignored, "the served APIs are fixed", "runtime-config runtime-config-emulation-forward-compatible?")
 	t.add(ignored, "pods do not run here, privileged ones neither", "allow-privileged?")
-	t.add(ignored, "there is no admission plugin for tolerations",
-		"default-not-ready-toleration-seconds default-unreachable-toleration-seconds")
 	t.add(ignored, "no controllers run here, as with kube-apiserver alone", `enable-garbage-collector? delete-collection-workers
 		coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period`)
 	t.add(ignored, "requests have the server's own shares: docs/limits.md", "enable-priority-and-fairness?")

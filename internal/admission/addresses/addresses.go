@@ -87,6 +87,9 @@ func (w *write) spec() *corev1.ServiceSpec {
 	return &w.was.Spec
 }
 
+// Waits implements admission.Plugin: a Service conflicts with few.
+func (Plugin) Waits(*kinds.Resource, string, upstream.Operation) bool { return true }
+
 // Admit implements admission.Plugin: it gives a headless Service its IP families, where they follow
 // from what is known.
 func (p Plugin) Admit(_ context.Context, a upstream.Attributes, redo func() error) error {

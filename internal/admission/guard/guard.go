@@ -55,6 +55,9 @@ func (p *Plugin) Handles(r *kinds.Resource, subresource string, op upstream.Oper
 	return r.Group == admissionv1.GroupName && subresource == "" && (op == upstream.Create || op == upstream.Update)
 }
 
+// Waits implements admission.Plugin: the authorizer may.
+func (*Plugin) Waits(*kinds.Resource, string, upstream.Operation) bool { return true }
+
 // Admit implements admission.Plugin; it changes nothing.
 func (p *Plugin) Admit(context.Context, upstream.Attributes, func() error) error { return nil }
 

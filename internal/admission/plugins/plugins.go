@@ -35,9 +35,12 @@ type Plugin struct {
 	Name string
 	// Concerns says about which writes it is asked.
 	Concerns []Concern
-	// Admit may change the object, in place, and then calls Changed of the write; Validate looks at what will be
-	// stored. Either may be nil. Their errors are answered as they are.
+	// Admit may change the object, in place, and calls Changed of the write if what it has put there may not be in the
+	// form of its kind yet: known fields of their types, quantities as they are written, defaults. Validate looks at what
+	// will be stored. Either may be nil. Their errors are answered as they are.
 	Admit, Validate func(ctx context.Context, w *Write) error
+	// Waits says that it may wait for others while it is asked. A write that it concerns keeps no turn meanwhile.
+	Waits bool
 }
 
 // Concern is writes of a resource, or of one of its subresources.
@@ -56,12 +59,18 @@ type Write struct {
 	changed bool
 }
 
-// Changed says that the plugin has changed the object.
+// Changed says that the plugin has changed the object, which is to be brought into the form of its kind.
 func (w *Write) Changed() { w.changed = true }
 
 // Set is plugins in the order in which they are asked. It is safe for concurrent use if they are.
 type Set struct {
-	concerned map[where][]Plugin
+	concerned map[where]group
+}
+
+// group is the plugins that some writes concern.
+type group struct {
+	plugins []Plugin
+	waits   bool // one of them does
 }
 
 type where struct {
@@ -74,12 +83,13 @@ var _ admission.Plugin = (*Set)(nil)
 
 // NewSet returns a set of plugins in this order.
 func NewSet(in ...Plugin) *Set {
-	s := &Set{concerned: map[where][]Plugin{}}
+	s := &Set{concerned: map[where]group{}}
 	for _, p := range in {
 		for _, c := range p.Concerns {
 			for _, op := range c.Operations {
 				at := where{c.Resource, c.Subresource, op}
-				s.concerned[at] = append(s.concerned[at], p)
+				of := s.concerned[at]
+				s.concerned[at] = group{append(of.plugins, p), of.waits || p.Waits}
 			}
 		}
 	}
@@ -88,7 +98,12 @@ func NewSet(in ...Plugin) *Set {
 
 // Handles implements admission.Plugin.
 func (s *Set) Handles(r *kinds.Resource, subresource string, op upstream.Operation) bool {
-	return len(s.concerned[where{r.GR(), subresource, op}]) > 0
+	return len(s.concerned[where{r.GR(), subresource, op}].plugins) > 0
+}
+
+// Waits implements admission.Plugin.
+func (s *Set) Waits(r *kinds.Resource, subresource string, op upstream.Operation) bool {
+	return s.concerned[where{r.GR(), subresource, op}].waits
 }
 
 // Admit implements admission.Plugin. What plugins have changed is brought into the form of its kind
@@ -106,7 +121,7 @@ func (s *Set) Admit(ctx context.Context, a upstream.Attributes, redo func() erro
 	if w.changed {
 		return redo()
 	}
-	return nil
+	return checkForm(w, redo)
 }
 
 // Validate implements admission.Plugin.
@@ -124,7 +139,7 @@ func (s *Set) Validate(ctx context.Context, a upstream.Attributes) error {
 }
 
 func (s *Set) of(a upstream.Attributes) []Plugin {
-	return s.concerned[where{a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()}]
+	return s.concerned[where{a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()}].plugins
 }
 
 func writeOf(a upstream.Attributes) *Write {

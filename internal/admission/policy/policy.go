@@ -98,6 +98,9 @@ func (p *Plugin) Handles(r *kinds.Resource, subresource string, op admission.Ope
 	return candidates != nil && (len(candidates.validating.all) > 0 || len(candidates.mutating.all) > 0)
 }
 
+// Waits implements admission.Plugin: expressions see managedFields.
+func (*Plugin) Waits(*kinds.Resource, string, admission.Operation) bool { return true }
+
 // Admit changes the object of a request as the mutating policies say. After each change it
 // calls redo, which brings the object into its kind's form.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {

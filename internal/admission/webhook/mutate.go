@@ -23,6 +23,8 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/wire"
+
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // mutation is one write that mutating webhooks are asked about.
@@ -32,6 +34,9 @@ type mutation struct {
 	redo  func() error
 	again *reinvocation
 }
+
+// Waits implements admission.Plugin: webhooks answer when they like.
+func (*Plugin) Waits(*kinds.Resource, string, upstream.Operation) bool { return true }
 
 // Admit implements admission.Plugin: it asks the mutating webhooks, one after the other. Each
 // sees what the one before has changed.

@@ -41,6 +41,9 @@ func handlesRoles(gr kinds.GroupResource, subresource string, op admission.Opera
 	return gr.Group == rbacv1.GroupName && subresource == "" && (op == admission.Create || op == admission.Update)
 }
 
+// Waits implements admission.Plugin: its errors have been those of a plugin that may.
+func (Escalation) Waits(*kinds.Resource, string, admission.Operation) bool { return true }
+
 // Admit implements admission.Plugin.
 func (Escalation) Admit(context.Context, admission.Attributes, func() error) error { return nil }
 

@@ -41,6 +41,9 @@ func handlesRequests(gr kinds.GroupResource, subresource string, op admission.Op
 		op == admission.Update && (subresource == "approval" || subresource == "status")
 }
 
+// Waits implements admission.Plugin: the authorizer may.
+func (Signing) Waits(*kinds.Resource, string, admission.Operation) bool { return true }
+
 // Admit implements admission.Plugin.
 func (Signing) Admit(context.Context, admission.Attributes, func() error) error { return nil }
 

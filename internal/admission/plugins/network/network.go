@@ -51,7 +51,6 @@ func DefaultIngressClass(classes *plugins.Table[networkingv1.IngressClass]) plug
 			}
 			if class != nil {
 				spec["ingressClassName"] = class.Name
-				w.Changed()
 			}
 			return nil
 		},

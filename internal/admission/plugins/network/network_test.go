@@ -24,7 +24,7 @@ func TestIngressesGetTheDefaultClass(t *testing.T) {
 		ingress + "metadata: {name: i, namespace: n, annotations: {kubernetes.io/ingress.class: x}}\nspec: {}": nil,
 	} {
 		u := pluginstest.Tree(t, text)
-		_, err := pluginstest.Of(p, kinds.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}).About(t, u, nil)
+		err := pluginstest.Of(p, kinds.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}).About(t, u, nil)
 		spec, _ := u.Object["spec"].(map[string]any)
 		if err != nil || spec["ingressClassName"] != want {
 			t.Errorf("%s: class %v, %v; want %v", text, spec["ingressClassName"], err, want)
@@ -47,14 +47,14 @@ func TestServicesGetNoExternalIPs(t *testing.T) {
 		{"192.0.2.1, 192.0.2.2", "192.0.2.2", false},
 		{"192.0.2.1", "192.0.2.1, 192.0.2.2", true},
 	} {
-		_, err := pluginstest.Of(network.DenyServiceExternalIPs(), services).About(t, pluginstest.Tree(t, service(c.now)),
+		err := pluginstest.Of(network.DenyServiceExternalIPs(), services).About(t, pluginstest.Tree(t, service(c.now)),
 			pluginstest.Tree(t, service(c.old)))
 		if (err != nil) != c.refused ||
 			err != nil && !strings.Contains(err.Error(), "Use of external IPs is denied by admission control") {
 			t.Errorf("from %q to %q: %v", c.old, c.now, err)
 		}
 	}
-	if _, err := pluginstest.Of(network.DenyServiceExternalIPs(), services).About(t, pluginstest.Tree(t, service("192.0.2.1")),
+	if err := pluginstest.Of(network.DenyServiceExternalIPs(), services).About(t, pluginstest.Tree(t, service("192.0.2.1")),
 		nil); err == nil {
 		t.Error("a new Service has an external IP")
 	}

@@ -38,7 +38,6 @@ func TaintNodesByCondition() plugins.Plugin {
 			spec["taints"] = append(taints, map[string]any{
 				"key": corev1.TaintNodeNotReady, "effect": string(corev1.TaintEffectNoSchedule),
 			})
-			w.Changed()
 			return nil
 		},
 	}

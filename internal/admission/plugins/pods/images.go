@@ -26,7 +26,6 @@ func AlwaysPullImages() plugins.Plugin {
 			for _, at := range pulled(w.Object) {
 				if at.in[at.field] != string(corev1.PullAlways) {
 					at.in[at.field] = string(corev1.PullAlways)
-					w.Changed()
 				}
 			}
 			return nil

@@ -84,7 +84,6 @@ func (p priority) admit(_ context.Context, w *plugins.Write) error {
 	set(spec, "priorityClassName", class.Name)
 	set(spec, "preemptionPolicy", policy)
 	spec["priority"] = value
-	w.Changed()
 	return nil
 }
 
@@ -94,7 +93,6 @@ func keep(w *plugins.Write, spec map[string]any) {
 	for _, name := range []string{"priority", "preemptionPolicy"} {
 		if before, has := old[name]; has && spec[name] == nil {
 			spec[name] = before
-			w.Changed()
 		}
 	}
 }

@@ -14,9 +14,8 @@ import (
 )
 
 // DefaultTolerationSeconds is upstream's plugin of this name: pods that say nothing of nodes that are
-// not ready, or cannot be reached, stay there for five minutes.
-func DefaultTolerationSeconds() plugins.Plugin {
-	const stay = 300 // upstream's default
+// not ready, or cannot be reached, stay there for so many seconds.
+func DefaultTolerationSeconds(notReady, unreachable int64) plugins.Plugin {
 	return plugins.Plugin{
 		Name:     "DefaultTolerationSeconds",
 		Concerns: []plugins.Concern{{Resource: pods, Operations: []upstream.Operation{upstream.Create, upstream.Update}}},
@@ -27,17 +26,19 @@ func DefaultTolerationSeconds() plugins.Plugin {
 			}
 			sent, _ := spec["tolerations"].([]any)
 			all := sent
-			for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-				if !tolerated(sent, key) {
+			for _, of := range []struct {
+				key  string
+				stay int64
+			}{{corev1.TaintNodeNotReady, notReady}, {corev1.TaintNodeUnreachable, unreachable}} {
+				if !tolerated(sent, of.key) {
 					all = append(all, map[string]any{
-						"key": key, "operator": string(corev1.TolerationOpExists),
-						"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": int64(stay),
+						"key": of.key, "operator": string(corev1.TolerationOpExists),
+						"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": of.stay,
 					})
 				}
 			}
 			if len(all) > len(sent) {
 				spec["tolerations"] = all
-				w.Changed()
 			}
 			return nil
 		},

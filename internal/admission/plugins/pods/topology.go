@@ -39,7 +39,6 @@ func PodTopologyLabels(cluster plugins.Cluster) plugins.Plugin {
 					if err := unstructured.SetNestedField(w.Object.Object, value, "metadata", "labels", key); err != nil {
 						return fmt.Errorf("label a pod with its %s: %w", key, err)
 					}
-					w.Changed()
 				}
 			}
 			return nil

@@ -64,7 +64,6 @@ func DefaultStorageClass(of *plugins.Table[storagev1.StorageClass]) plugins.Plug
 			}
 			if class != nil {
 				spec["storageClassName"] = class.Name
-				w.Changed()
 			}
 			return nil
 		},
@@ -135,7 +134,6 @@ func ObjectInUseProtection() plugins.Plugin {
 				return nil
 			}
 			w.Object.SetFinalizers(append(has, finalizer))
-			w.Changed()
 			return nil
 		},
 	}

@@ -29,7 +29,7 @@ func TestClaimsGetTheNewestDefaultClass(t *testing.T) {
 	p := storage.DefaultStorageClass(classes)
 	named := func(text string) string {
 		u := pluginstest.Tree(t, text)
-		if _, err := pluginstest.Of(p, claims).About(t, u, nil); err != nil {
+		if err := pluginstest.Of(p, claims).About(t, u, nil); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 		spec, _ := u.Object["spec"].(map[string]any)
@@ -79,7 +79,7 @@ func TestAClaimGrowsIfItsClassAllowsIt(t *testing.T) {
 		{sized("stays", "1Gi", "Bound"), sized("grows", "2Gi", "Bound"), only},
 		{sized("stays", "1Gi", "Pending"), sized("stays", "1024Mi", "Pending"), ""},
 	} {
-		_, err := pluginstest.Of(p, claims).About(t, pluginstest.Tree(t, c.now), pluginstest.Tree(t, c.old))
+		err := pluginstest.Of(p, claims).About(t, pluginstest.Tree(t, c.now), pluginstest.Tree(t, c.old))
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s\nto %s: %v, want %q", c.old, c.now, err, c.err)
 		}
@@ -95,7 +95,7 @@ func TestNewStorageIsProtected(t *testing.T) {
 	} {
 		u := pluginstest.Tree(t, "apiVersion: v1\nkind: Any\nmetadata: {name: a, finalizers: [example.com/mine]}")
 		for range 2 { // it is asked again when another plugin has changed the object
-			if _, err := pluginstest.Of(p, resource).About(t, u, nil); err != nil {
+			if err := pluginstest.Of(p, resource).About(t, u, nil); err != nil {
 				t.Errorf("%v: %v", resource, err)
 			}
 		}
