@@ -12,7 +12,7 @@ import (
 )
 
 // web is a client of a launched server.
-func (l launched) web(t *testing.T) *http.Client {
+func (l launched) web(t testing.TB) *http.Client {
 	t.Helper()
 	client, err := rest.HTTPClientFor(l.RESTConfig())
 	if err != nil {
@@ -23,7 +23,7 @@ func (l launched) web(t *testing.T) *http.Client {
 }
 
 // exchange sends a request, such as "GET /api", with a body, and returns the answer's code and body.
-func (l launched) exchange(t *testing.T, client *http.Client, request, body string, kind ...string) (int, string) {
+func (l launched) exchange(t testing.TB, client *http.Client, request, body string, kind ...string) (int, string) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(t.Context(), method, l.URL()+path, strings.NewReader(body))

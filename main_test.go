@@ -21,7 +21,7 @@ type launched struct {
 
 // launch runs a server until the test ends. Without a data directory it keeps
 // everything in memory.
-func launch(t *testing.T, cfg gapless.Config) launched {
+func launch(t testing.TB, cfg gapless.Config) launched {
 	t.Helper()
 	cfg.Memory, cfg.Listen = cfg.DataDir == "", "127.0.0.1:0"
 	s, err := gapless.New(cfg)
