@@ -134,7 +134,10 @@ func (s *Server) start(disk *seam.Disk, address string) error {
 			return err
 		}
 	}
-	cfg := gapless.Config{HistoryBytes: gapless.Forever, History: gapless.Forever, EventTTL: gapless.Forever}
+	cfg := gapless.Config{
+		HistoryBytes: gapless.Forever, History: gapless.Forever, EventTTL: gapless.Forever,
+		DisableAdmissionPlugins: []string{"ServiceAccount"}, // as envtest: pods need no accounts
+	}
 	for _, change := range s.options.change {
 		change(&cfg)
 	}
