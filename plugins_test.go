@@ -22,7 +22,9 @@ func TestPluginsAreOnByDefaultAndCanBeOff(t *testing.T) {
 			[]string{`"priority":0`},
 			[]string{"tolerationSeconds"},
 		},
-		"more": {gapless.Config{EnableAdmissionPlugins: []string{"AlwaysPullImages"}}, []string{`"imagePullPolicy":"Always"`}, nil},
+		"more": {
+			gapless.Config{EnableAdmissionPlugins: []string{"AlwaysPullImages"}}, []string{`"imagePullPolicy":"Always"`}, nil,
+		},
 		"seconds": {
 			gapless.Config{DefaultNotReadyTolerationSeconds: new(int64(7)), DefaultUnreachableTolerationSeconds: new(int64(0))},
 			[]string{`"tolerationSeconds":7`, `"tolerationSeconds":0`},

@@ -119,7 +119,8 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 			want: `{"metadata":{"name":"default"},"secrets":[]}`,
 		},
 		"class of the system": {
-			r: resource("scheduling.k8s.io", "priorityclasses"), object: `{"metadata":{"name":"system-node-critical"}}`, why: byStart,
+			r: resource("scheduling.k8s.io", "priorityclasses"), object: `{"metadata":{"name":"system-node-critical"}}`,
+			why: byStart,
 		},
 		"certificate": {r: resource("", "configmaps"), object: `{"metadata":{"name":"kube-root-ca.crt"}}`, why: byStart},
 		"service": {
