@@ -1,20 +1,49 @@
 package gapless
 
 import (
+	"context"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/addresses"
 	"github.com/gapless-io/gapless/internal/admission/guard"
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/writes"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
+	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
 )
 
-// cluster is the registry for plugins that are made before it.
-type cluster struct{ *registry.Registry }
+// cluster is the registry, the authorizer and the kinds for plugins that are made before them.
+type cluster struct {
+	*registry.Registry
+
+	authorizer auth.Authorizer
+	live       *kinds.Live
+}
+
+// asked is the authorizer of a cluster.
+type asked struct{ of *cluster }
+
+// Authorize implements auth.Authorizer.
+func (a asked) Authorize(ctx context.Context, u user.Info, wanted auth.Attributes) error {
+	return a.of.authorizer.Authorize(ctx, u, wanted)
+}
+
+// Decide implements auth.Authorizer.
+func (a asked) Decide(ctx context.Context, u user.Info, wanted auth.Attributes) auth.Decision {
+	return a.of.authorizer.Decide(ctx, u, wanted)
+}
+
+// Rules implements auth.Authorizer.
+func (a asked) Rules(ctx context.Context, u user.Info, namespace string) (auth.Rules, error) {
+	return a.of.authorizer.Rules(ctx, u, namespace)
+}
 
 var (
 	_ addresses.Cluster = cluster{}
@@ -34,6 +63,10 @@ func (c cluster) Types(r *kinds.Resource) (managedfields.TypeConverter, error) {
 // upstream. They see the cluster when the registry is set.
 func (s *Server) admit(cfg *registry.Config) {
 	checks := s.authorize(cfg)
+	s.cluster.authorizer, s.cluster.live = s.authorizer, cfg.Live
+	cfg.ProvisionNamespaces = slices.ContainsFunc(s.plugins, func(p plugins.Plugin) bool {
+		return p.Name == writes.AutoProvisionName
+	})
 	authorizer := admission.Authorizer(s.authorizer)
 	s.policies = policy.New(policy.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	s.webhooks = webhook.New(webhook.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})

@@ -32,6 +32,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gapless-io/gapless/fault"
@@ -134,8 +135,9 @@ type Config struct {
 	Authentication Authentication
 	// Bootstrap says which objects the server creates.
 	Bootstrap Bootstrap
-	// AuthorizationMode says who may do what: AuthorizationRBAC, which is the default,
-	// AuthorizationMastersOnly or AuthorizationAlwaysAllow. See docs/access.md.
+	// AuthorizationMode says who may do what: AuthorizationRBAC, which is the default, or several modes, separated by
+	// commas, of which the first that allows decides: AuthorizationNode, AuthorizationRBAC, AuthorizationAlwaysAllow,
+	// AuthorizationAlwaysDeny; or AuthorizationMastersOnly alone. See docs/access.md.
 	AuthorizationMode string
 	// Controllers are the controllers that the server runs, as kube-controller-manager's flag
 	// lists them: a name turns one on, a name after a - turns one off, and * turns on those
@@ -222,13 +224,13 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	c.AuthorizationMode = cmp.Or(c.AuthorizationMode, AuthorizationRBAC)
-	if err := checkAuthorizationMode(c.AuthorizationMode); err != nil {
+	if err := checkAuthorizationMode(c.authorizationModes()); err != nil {
 		return c, err
 	}
 	if c.Authentication, err = c.Authentication.withDefaults(); err != nil {
 		return c, err
 	}
-	if c.AuthorizationMode == AuthorizationAlwaysAllow && c.Authentication.Anonymous {
+	if slices.Contains(c.authorizationModes(), AuthorizationAlwaysAllow) && c.Authentication.Anonymous {
 		// As upstream: pkg/kubeapiserver/options/authentication.go ApplyAuthorization.
 		c.Logger.Warn(
 			"requests without credentials are answered 401: the authorization mode AlwaysAllow would let everybody do everything")

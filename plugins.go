@@ -5,10 +5,14 @@ import (
 	"slices"
 
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/certificates"
+	"github.com/gapless-io/gapless/internal/admission/plugins/events"
 	"github.com/gapless-io/gapless/internal/admission/plugins/network"
 	"github.com/gapless-io/gapless/internal/admission/plugins/nodes"
 	"github.com/gapless-io/gapless/internal/admission/plugins/pods"
 	"github.com/gapless-io/gapless/internal/admission/plugins/storage"
+	"github.com/gapless-io/gapless/internal/admission/plugins/writes"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
 )
 
@@ -26,16 +30,17 @@ func DefaultAdmissionPlugins() []string {
 
 // knownPlugins returns all plugins that can be on, as they are configured, and the tables that they read. Errors:
 // a wrong configuration.
-func (c Config) knownPlugins(of plugins.Cluster, _ plugins.Settings) (
+func (c Config) knownPlugins(of *cluster, configured plugins.Settings) (
 	all []plugins.Plugin, tables []registry.Follower, err error,
 ) {
 	priorities, runtimes := pods.PriorityClasses(), pods.RuntimeClasses()
 	classes, ingresses := storage.Classes(), network.IngressClasses()
 	if of != nil {
-		priorities.Unknown, runtimes.Unknown = of.UnknownOf, of.UnknownOf
-		classes.Unknown, ingresses.Unknown = of.UnknownOf, of.UnknownOf
+		unknown := plugins.Cluster(of).UnknownOf // of the registry that the cluster will have
+		priorities.Unknown, runtimes.Unknown, classes.Unknown, ingresses.Unknown = unknown, unknown, unknown, unknown
 	}
-	return []plugins.Plugin{
+	others, err := restrictions(of, configured)
+	return append([]plugins.Plugin{
 		nodes.TaintNodesByCondition(),
 		pods.AlwaysPullImages(),
 		pods.Priority(priorities),
@@ -47,7 +52,36 @@ func (c Config) knownPlugins(of plugins.Cluster, _ plugins.Settings) (
 		storage.PersistentVolumeClaimResize(classes),
 		network.DefaultIngressClass(ingresses),
 		network.DenyServiceExternalIPs(),
-	}, []registry.Follower{priorities, runtimes, classes, ingresses}, nil
+	}, others...), []registry.Follower{priorities, runtimes, classes, ingresses}, err
+}
+
+// restrictions returns those of them that need no tables.
+func restrictions(of *cluster, configured plugins.Settings) ([]plugins.Plugin, error) {
+	authorizer := asked{of}
+	selector, selectorErr := pods.PodNodeSelector(of, configured[pods.SelectorName])
+	tolerations, tolerationsErr := pods.PodTolerationRestriction(of, configured[pods.RestrictionName])
+	limited, limitedErr := events.EventRateLimit(configured[events.RateLimitName])
+	return []plugins.Plugin{
+		writes.AlwaysAdmit(),
+		writes.NamespaceAutoProvision(),
+		writes.NamespaceExists(of),
+		pods.LimitPodHardAntiAffinityTopology(),
+		nodes.NodeRestriction(nodes.Restriction{Cluster: of, Authorizer: authorizer}),
+		selector,
+		tolerations,
+		limited,
+		pods.ExtendedResourceToleration(),
+		writes.OwnerReferencesPermissionEnforcement(writes.Owners{
+			Authorizer: authorizer, Resources: func() []*kinds.Resource { return of.live.Load().Resources() },
+		}),
+		certificates.ClusterTrustBundleAttest(authorizer),
+		writes.AlwaysDeny(),
+		// Nothing that is served concerns these: PodGroups, the resize of a pod and what only that can change
+		// (docs/kinds.md).
+		{Name: "PodGroupProtection"},
+		{Name: "NodeDeclaredFeatureValidator"},
+		{Name: "PodResizeValidator"},
+	}, errors.Join(selectorErr, tolerationsErr, limitedErr)
 }
 
 // stay returns a number of seconds.
@@ -59,7 +93,7 @@ func stay(configured *int64) int64 {
 }
 
 // configurable are the plugins that take a configuration.
-var configurable []string //nolint:gochecknoglobals // a constant table
+var configurable = []string{pods.SelectorName, pods.RestrictionName, events.RateLimitName} //nolint:gochecknoglobals // a constant table
 
 // checkPlugins returns an error for a name of a plugin that is none, or cannot be on or off.
 func (c Config) checkPlugins() error {

@@ -262,8 +262,8 @@ type parts struct {
 func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 	cfg := apiserver.Config{
 		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator,
-		Discovery: p.discovery,
-		Reader:    s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
+		Discovery: p.discovery, Ask: s.registry.Ask,
+		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		// The names are those that probes use.
 		Checks: slices.Concat([]apiserver.Check{{Name: "etcd", Check: s.registry.Ready, Live: s.registry.Alive}},

@@ -192,13 +192,16 @@ func TestAuthorizationModes(t *testing.T) {
 	}
 	t.Parallel()
 	if _, err := gapless.New(gapless.Config{Memory: true, AuthorizationMode: "ABAC"}); err == nil ||
-		!strings.Contains(err.Error(), `"ABAC" is unknown: want RBAC, MastersOnly or AlwaysAllow`) {
+		!strings.Contains(err.Error(), `"ABAC" is unknown: want RBAC, Node, MastersOnly, AlwaysAllow, AlwaysDeny`) {
 		t.Errorf("an unknown mode: %v", err)
 	}
 	for mode, want := range map[string]struct{ list, discover int }{
 		gapless.AuthorizationRBAC:        {http.StatusForbidden, http.StatusOK},
 		gapless.AuthorizationMastersOnly: {http.StatusForbidden, http.StatusForbidden},
 		gapless.AuthorizationAlwaysAllow: {http.StatusOK, http.StatusOK},
+		gapless.AuthorizationAlwaysDeny:  {http.StatusForbidden, http.StatusForbidden},
+		"Node,RBAC":                      {http.StatusForbidden, http.StatusOK},
+		"AlwaysDeny,AlwaysAllow":         {http.StatusOK, http.StatusOK},
 	} {
 		s, as := launchWithUsers(t, gapless.Config{AuthorizationMode: mode})
 		jane := as("jane")

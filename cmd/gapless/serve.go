@@ -37,7 +37,7 @@ type serveFlags struct {
 	clientKey     string
 	bootstrap     string
 	controllers   []string
-	authorization string
+	authorization []string
 	from          []string
 	readyFile     string
 	debugListen   string
@@ -98,10 +98,11 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 		"controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; over etcd those that are not named stand still while "+
 			"a kube-controller-manager renews its Lease; they are "+
 			gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
-	flags.StringVar(&f.authorization, "authorization-mode", gapless.AuthorizationRBAC,
-		"who may do what: "+gapless.AuthorizationRBAC+
-			" by roles and bindings, "+gapless.AuthorizationMastersOnly+" only members of system:masters, "+
-			gapless.AuthorizationAlwaysAllow+" everybody who is known")
+	flags.StringSliceVar(&f.authorization, "authorization-mode", []string{gapless.AuthorizationRBAC},
+		"who may do what, by the first of several that allows it: "+gapless.AuthorizationNode+" kubelets what their node needs, "+
+			gapless.AuthorizationRBAC+" by roles and bindings, "+
+			gapless.AuthorizationAlwaysAllow+" everybody who is known, "+gapless.AuthorizationAlwaysDeny+" nobody, or, alone, "+
+			gapless.AuthorizationMastersOnly+" only members of system:masters")
 	flags.StringArrayVar(&f.from, "from", nil,
 		"directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "",
@@ -178,7 +179,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		From: f.from, EnableAdmissionPlugins: f.enable, DisableAdmissionPlugins: f.disable,
 		AdmissionControlConfigFile: f.admission, Controllers: f.controllers,
 		DefaultNotReadyTolerationSeconds: &f.notReady, DefaultUnreachableTolerationSeconds: &f.unreachable,
-		AuthorizationMode:        f.authorization,
+		AuthorizationMode:        strings.Join(f.authorization, ","),
 		Authentication:           f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}

@@ -28,19 +28,19 @@ func TestMain(m *testing.M) {
 // admission plugins that refuse pods to whoever has no controllers. A
 // difference that is not in the table fails it, and so does an entry of the table that no difference
 // of the directory matches.
-func TestScripts(t *testing.T) { compareServers(t, "testdata/scripts", left) }
+func TestScripts(t *testing.T) { compareServers(t, "testdata/scripts", left, nil) }
 
 // TestDefaults does the same with all plugins that both servers have.
-func TestDefaults(t *testing.T) { compareServers(t, "testdata/defaults", missing()) }
+func TestDefaults(t *testing.T) { compareServers(t, "testdata/defaults", missing(), others) }
 
-func compareServers(t *testing.T, scripts string, off []string) {
+func compareServers(t *testing.T, scripts string, off, more []string) {
 	t.Helper()
 	all := suite.Scripts(t, scripts)
 	// Both tests have a part of the scripts.
 	alone := &suite.Suite{Table: suite.Table(t, differences), Part: scripts != "testdata/scripts"}
 	replica := &suite.Suite{Table: alone.Table}
 	t.Cleanup(func() { alone.Report(t, all) }) // over etcd, some that the encoding makes are missing
-	servers := start(t, off)
+	servers := start(t, off, more)
 	for _, one := range all {
 		t.Run(one.Name, func(t *testing.T) {
 			p := servers.play(t, one)

@@ -38,10 +38,10 @@ func (*server) Crash(context.Context) error   { return errNotHere }
 // servers are kube-apiserver, and the program twice: on a directory, and over an etcd of its own.
 type servers struct{ upstream, gapless, replica *server }
 
-// start starts them, with plugins turned off, and ends them with the test.
-func start(t *testing.T, off []string) *servers {
+// start starts them, with plugins turned off and more of them on, and ends them with the test.
+func start(t *testing.T, off, more []string) *servers {
 	t.Helper()
-	upstream, ours := without(off)
+	upstream, ours := without(off, more)
 	key := newKey(t)
 	r, binary := startReference(t, key, upstream), program(t)
 	over := "--etcd-servers=" + etcd.StartFor(t, etcd.Options{NoSync: true}).URL()

@@ -34,8 +34,14 @@ var left = []string{
 	"NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
 }
 
-// optional are plugins that are off by default.
-var optional = []string{"AlwaysPullImages", "DenyServiceExternalIPs"}
+// optional are plugins that are off by default, others more of them, which only the scripts about all plugins have on.
+var (
+	optional = []string{"AlwaysPullImages", "DenyServiceExternalIPs"}
+	others   = []string{
+		"ExtendedResourceToleration", "LimitPodHardAntiAffinityTopology", "NamespaceExists", "NodeRestriction",
+		"OwnerReferencesPermissionEnforcement", "PodNodeSelector", "PodTolerationRestriction",
+	}
+)
 
 // missing returns those of kube-apiserver's default plugins that gapless does not have.
 func missing() []string {
@@ -44,13 +50,17 @@ func missing() []string {
 	})
 }
 
-// without are the flags of a kube-apiserver and of gapless that turn plugins off.
-func without(names []string) (upstream, ours []string) {
+// without are the flags of a kube-apiserver and of gapless that turn plugins off, and others on.
+func without(names, more []string) (upstream, ours []string) {
 	upstream = []string{"--disable-admission-plugins=" + strings.Join(names, ",")}
+	if len(more) > 0 {
+		on := "--enable-admission-plugins=" + strings.Join(more, ",")
+		upstream, ours = append(upstream, on), append(ours, on)
+	}
 	has := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !slices.Contains(gapless.AdmissionPlugins(), name)
 	})
-	return upstream, []string{"--disable-admission-plugins=" + strings.Join(has, ",")}
+	return upstream, append(ours, "--disable-admission-plugins="+strings.Join(has, ","))
 }
 
 // issuer is that of the tokens of both servers, which have one key.
@@ -74,7 +84,7 @@ func common(t *testing.T, key, audit string) []string {
 		return path
 	}
 	return []string{
-		"--authorization-mode=RBAC", "--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
+		"--authorization-mode=Node,RBAC", "--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
 		"--audit-policy-file=" + file("audit.yaml"), "--audit-log-path=" + audit, "--service-account-issuer=" + issuer,
 		"--service-account-signing-key-file=" + key, "--service-account-key-file=" + key,
 		"--enable-admission-plugins=" + strings.Join(optional, ","),

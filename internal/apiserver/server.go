@@ -30,6 +30,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/gapless-io/gapless/internal/apiserver/discovery"
@@ -90,6 +92,9 @@ type Config struct {
 	PrivateHealth bool
 	// Tokens answers reviews and requests of tokens; nil: there are none.
 	Tokens review.Tokens
+	// Ask asks admission plugins about a request for a token, which they may change, and returns their warnings; nil:
+	// nobody is asked.
+	Ask func(ctx context.Context, t kinds.Target, sent *unstructured.Unstructured, o metav1.CreateOptions) ([]string, error)
 	// Discovery serves the documents of the issuer of tokens; nil answers 404.
 	Discovery http.Handler
 	// Checks besides "ping" and "shutdown", which every server has.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	upstreamaudit "k8s.io/apiserver/pkg/audit"
 
@@ -42,6 +43,7 @@ func fieldManager(r *http.Request) string {
 }
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+	asked := rt.Target
 	if sub := rt.Resource.Subresource(rt.Subresource); sub != nil && sub.Question != nil {
 		rt.Resource, rt.Subresource = sub.Question, ""
 	}
@@ -59,10 +61,16 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
 	var out wire.Written
 	if review.Answers(rt.Resource) {
-		out, err = review.Answer(r.Context(), review.Request{
+		request := review.Request{
 			Authorizer: s.cfg.Authorizer, Tokens: s.cfg.Tokens, Target: rt.Target, Body: object,
 			FieldValidation: o.FieldValidation,
-		})
+		}
+		if s.cfg.Ask != nil && asked.Subresource != "" {
+			request.Ask = func(ctx context.Context, u *unstructured.Unstructured) ([]string, error) {
+				return s.cfg.Ask(ctx, asked, u, o)
+			}
+		}
+		out, err = review.Answer(r.Context(), request)
 	} else {
 		out, err = s.cfg.Writer.Create(r.Context(), rt.Target, object, o)
 	}

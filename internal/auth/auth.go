@@ -5,7 +5,8 @@
 // first use. An [Authenticator] identifies the caller of a request, by upstream's user.Info;
 // [Certificates] is one. [Attributes] describe a request to an [Authorizer], whose answer is a
 // [Decision]. [MastersOnly] is an authorizer for which members of one group may do everything,
-// [AlwaysAllow] one for which everybody may; package rbac has the one that reads roles.
+// [AlwaysAllow] one for which everybody may; package rbac has the one that reads roles, package nodes that for kubelets. A
+// [Union] asks several.
 //
 // claims.go has which identity headers are refused or ignored, with package authn;
 // docs/differences.md lists them.
@@ -46,6 +47,9 @@ type Authorizer interface {
 // Decision says whether a user may do something.
 type Decision struct {
 	Allowed bool
+	// Denied says that no other authorizer of a Union is to be asked. One that is neither Allowed nor Denied has no
+	// opinion.
+	Denied bool
 	// Reason says why, with upstream's words; nil: there is nothing to say.
 	Reason func() string
 	// Refusal is the answer if it is not Allowed: 503 where who decides could not be asked, or the
@@ -76,6 +80,8 @@ func (d Decision) Err(u user.Info, a Attributes) error {
 type Rules struct {
 	Resources []authorizationv1.ResourceRule
 	Paths     []authorizationv1.NonResourceRule
+	// Incomplete says that the user may do more, which cannot be listed.
+	Incomplete bool
 }
 
 // Certificates identifies callers by client certificates: the user is the common name, its

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -50,4 +51,19 @@ func policyObject(line string) object {
 
 func rbac(plural string) kinds.GroupResource {
 	return kinds.GroupResource{Group: "rbac.authorization.k8s.io", Resource: plural}
+}
+
+// NodeRules returns the rules of the ClusterRole system:node: what kubelets may do, whom it is not bound to by default
+// (bootstrappolicy NodeRules).
+func NodeRules() []rbacv1.PolicyRule {
+	for line := range strings.Lines(policyText) {
+		var role rbacv1.ClusterRole
+		if err := json.Unmarshal([]byte(line), &role); err != nil {
+			panic(fmt.Sprintf("policy.jsonl: %v", err)) // a test reads all lines
+		}
+		if role.Kind == "ClusterRole" && role.Name == "system:node" {
+			return role.Rules
+		}
+	}
+	panic("policy.jsonl has no ClusterRole system:node") // a test looks for it
 }

@@ -73,6 +73,7 @@ var policy = map[string][]string{
 	"internal/auth":            {"kube", "internal/wire", "internal/durable"},
 	"internal/auth/rbac":       {"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/auth/rbac/rules"},
 	"internal/auth/rbac/rules": {"internal/auth"},
+	"internal/auth/nodes":      {"internal/wire", "internal/kinds", "internal/auth", "internal/auth/rbac/rules"},
 	"internal/audit":           nil,
 	"internal/apiserver":       {"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/audit"},
 	"internal/export":          {"kube", "internal/wire", "client", "internal/seed"},

@@ -112,7 +112,7 @@ func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstruct
 // createNamed stores what prepareCreate makes of a new object that has its name.
 func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Unstructured) (*wire.Object, error) {
 	w.target.Name = u.GetName()
-	leave, err := r.gate.Enter(ctx, w.target)
+	leave, err := r.enter(ctx, w)
 	if err != nil {
 		return nil, err
 	}

@@ -75,6 +75,9 @@ type Config struct {
 	Collector Collector
 	// Admission is asked about the writes of clients; nil: nobody is.
 	Admission admission.Plugin
+	// ProvisionNamespaces makes the namespace of an object that a client creates, if there is none (upstream's plugin
+	// NamespaceAutoProvision).
+	ProvisionNamespaces bool
 	// Followers keep what they need of some resources in memory.
 	Followers []Follower
 	// KeepNamespaces says whether the content of namespaces under deletion, and their finalizer, is left to another
@@ -112,6 +115,7 @@ type Registry struct {
 	fields      *fieldmanager.Managers
 	collector   Collector        // nil: none
 	plugins     admission.Plugin // that are asked about writes; nil: none
+	provisions  bool             // Config.ProvisionNamespaces
 	followers   map[kinds.GroupResource][]Follower
 	conflicts   keylock.Locks // of writes that were slower than another one
 	// stale is Config.Stale.
@@ -155,7 +159,7 @@ func New(cfg Config) *Registry {
 		hooks: map[kinds.GroupResource]hook{kinds.Definitions(): definitions},
 		stale: cfg.Stale, lead: cfg.Lead, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw),
 		collector: cfg.Collector,
-		plugins:   cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
+		plugins:   cfg.Admission, provisions: cfg.ProvisionNamespaces, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
 	if r.plugins != nil {
 		r.plugins = decided{r.plugins, r}

@@ -107,7 +107,7 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 				"--service-account-key-file=certs/sa-signer.crt", "--service-account-signing-key-file=certs/sa-signer.key",
 			}), []string{"allow-privileged", "service-cluster-ip-range"}},
 		"kwokctl": {kwokArgs, slices.Concat(
-			[]string{"serve", "--data-dir=/e/gapless", "--listen=0.0.0.0:2", "--authorization-mode=RBAC"}, always,
+			[]string{"serve", "--data-dir=/e/gapless", "--listen=0.0.0.0:2", "--authorization-mode=Node,RBAC"}, always,
 			[]string{
 				"--disable-admission-plugins=" + strings.Join(gapless.DefaultAdmissionPlugins(), ","),
 				"--log-level=debug", "--anonymous-auth", "--max-requests-inflight=1000000", "--tls-cert-file=a.crt",
@@ -146,23 +146,22 @@ func TestEventsExpireAsTheFlagOfKubeAPIServerSays(t *testing.T) {
 func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 	const base = "--etcd-servers=http://127.0.0.1:1 "
 	for flag, reason := range map[string]string{
-		"--authentication-token-webhook-config-file=f":                    "identified by certificates",
-		"--authorization-mode=Webhook":                                    "want RBAC",
-		"--authorization-mode=RBAC,ABAC":                                  "want RBAC",
-		"--authorization-config=f":                                        "decided by",
-		"--audit-webhook-config-file=f":                                   "to a file only",
-		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement": "would accept what it denies",
-		"--enable-admission-plugins=NamespaceLifecycle,EventRateLimit":    "would accept what it denies",
-		"--oidc-issuer-url https://i":                                     "identified by certificates",
-		"--requestheader-username-headers=X-User":                         "front proxy",
-		"--tls-min-version=VersionTLS13":                                  "TLS 1.2",
-		"--tls_cipher_suites=TLS_AES_128_GCM_SHA256":                      "Go's default",
-		"--service-account-max-token-expiration=1h":                       "as long as they were asked for",
-		"--enable-bootstrap-token-auth":                                   "identified by certificates",
-		"--secure-port=0":                                                 "without TLS",
-		"--etcd-cafile=f":                                                 "HTTP without TLS",
-		"--some-new-token-source=f":                                       "unknown, and by its name",
-		"--encryption-at-rest":                                            "unknown, and by its name",
+		"--authentication-token-webhook-config-file=f":                     "identified by certificates",
+		"--authorization-mode=Webhook":                                     "want RBAC",
+		"--authorization-mode=RBAC,ABAC":                                   "want RBAC",
+		"--authorization-config=f":                                         "decided by",
+		"--audit-webhook-config-file=f":                                    "to a file only",
+		"--enable-admission-plugins=NamespaceLifecycle,ImagePolicyWebhook": "would accept what it denies",
+		"--oidc-issuer-url https://i":                                      "identified by certificates",
+		"--requestheader-username-headers=X-User":                          "front proxy",
+		"--tls-min-version=VersionTLS13":                                   "TLS 1.2",
+		"--tls_cipher_suites=TLS_AES_128_GCM_SHA256":                       "Go's default",
+		"--service-account-max-token-expiration=1h":                        "as long as they were asked for",
+		"--enable-bootstrap-token-auth":                                    "identified by certificates",
+		"--secure-port=0":                                                  "without TLS",
+		"--etcd-cafile=f":                                                  "HTTP without TLS",
+		"--some-new-token-source=f":                                        "unknown, and by its name",
+		"--encryption-at-rest":                                             "unknown, and by its name",
 	} {
 		t.Run(flag, func(t *testing.T) {
 			_, _, err := planned(t, base+flag)
@@ -199,9 +198,8 @@ func TestFlagsThatProtectButAskForNothingAreAccepted(t *testing.T) {
 
 func TestAuthorizationModes(t *testing.T) {
 	for modes, want := range map[string]string{
-		"": "AlwaysAllow", "RBAC": "RBAC", "Node,RBAC": "RBAC", "RBAC,AlwaysAllow": "AlwaysAllow",
-		"AlwaysAllow,RBAC": "AlwaysAllow",
-		"AlwaysDeny":       "MastersOnly", "Node": "MastersOnly", "AlwaysDeny,RBAC": "RBAC",
+		"": "AlwaysAllow", "RBAC": "RBAC", "Node,RBAC": "Node,RBAC", "RBAC, AlwaysAllow": "RBAC,AlwaysAllow",
+		"AlwaysDeny": "AlwaysDeny", "Node": "Node",
 	} {
 		got, err := (&plan{modes: list(modes)}).authorization()
 		if got != want || err != nil {

@@ -66,7 +66,7 @@ func (t table) identities() {
 		oidc-username-prefix`)
 	t.add(ignored, "there is no webhook for tokens",
 		"authentication-token-webhook-cache-ttl authentication-token-webhook-version")
-	t.add(refused, "who may do what is decided by --authorization-mode=RBAC or AlwaysAllow", `authorization-config
+	t.add(refused, "who may do what is decided by --authorization-mode", `authorization-config
 		authorization-policy-file authorization-webhook-config-file`)
 	t.add(ignored, "there is no webhook for authorization", `authorization-webhook-cache-authorized-ttl
 		authorization-webhook-cache-unauthorized-ttl authorization-webhook-version`)

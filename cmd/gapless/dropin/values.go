@@ -10,42 +10,26 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 )
 
-// authorization returns the mode of gapless for the modes of kube-apiserver, of which one
-// that allows is enough; without any, it allows everything, as upstream's default.
+// authorization returns the modes of gapless for those of kube-apiserver; without any, everything is allowed, as
+// upstream's default.
 func (p *plan) authorization() (string, error) {
-	mode := ""
 	for _, m := range p.modes {
 		switch m {
-		case "RBAC":
-			if mode != gapless.AuthorizationAlwaysAllow {
-				mode = gapless.AuthorizationRBAC
-			}
-		case "AlwaysAllow":
-			mode = gapless.AuthorizationAlwaysAllow
-		case "AlwaysDeny": // it has no opinion on what others allow, and system:masters is always allowed
-			if mode == "" {
-				mode = gapless.AuthorizationMastersOnly
-			}
-		case "Node": // what it allows kubelets is not allowed here
+		case gapless.AuthorizationRBAC, gapless.AuthorizationNode, gapless.AuthorizationAlwaysAllow, gapless.AuthorizationAlwaysDeny:
 		default:
-			return "", refusal(setting{name: "authorization-mode", value: m},
-				"want RBAC, AlwaysAllow or AlwaysDeny; Node may stand beside them and has no effect")
+			return "", refusal(setting{name: "authorization-mode", value: m}, "want RBAC, Node, AlwaysAllow or AlwaysDeny")
 		}
 	}
-	switch {
-	case mode != "":
-		return mode, nil
-	case len(p.modes) > 0: // Node alone
-		return gapless.AuthorizationMastersOnly, nil
+	if len(p.modes) == 0 {
+		return gapless.AuthorizationAlwaysAllow, nil
 	}
-	return gapless.AuthorizationAlwaysAllow, nil
+	return strings.Join(p.modes, ","), nil
 }
 
 // absent are plugins, of kube-apiserver 1.37 and before, that the server has not. They fill in or check
 // what a cluster needs that runs pods, and a suite that names one of them may do without.
 var absent = []string{ //nolint:gochecknoglobals // a constant table
-	"NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector", "PodTolerationRestriction",
-	"ExtendedResourceToleration", "AlwaysAdmit", "PersistentVolumeLabel",
+	"PersistentVolumeLabel",
 }
 
 // plugins returns the admission plugins that are to be turned on and off, of those that the server has: they are on as

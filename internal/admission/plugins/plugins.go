@@ -11,6 +11,7 @@ package plugins
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	upstream "k8s.io/apiserver/pkg/admission"
@@ -43,12 +44,16 @@ type Plugin struct {
 	Waits bool
 }
 
-// Concern is writes of a resource, or of one of its subresources.
+// Concern is writes of a resource, or of one of its subresources. Of [Everything] it is those of all of them.
 type Concern struct {
 	Resource    kinds.GroupResource
 	Subresource string
 	Operations  []upstream.Operation
 }
+
+// Everything is the resource of a Concern with writes of all resources, and of their subresources. A plugin has no
+// other Concern of the same operation beside it.
+var Everything = kinds.GroupResource{Group: "*", Resource: "*"} //nolint:gochecknoglobals // a constant
 
 // Write is what a plugin is asked about.
 type Write struct {
@@ -87,23 +92,47 @@ func NewSet(in ...Plugin) *Set {
 	for _, p := range in {
 		for _, c := range p.Concerns {
 			for _, op := range c.Operations {
-				at := where{c.Resource, c.Subresource, op}
-				of := s.concerned[at]
-				s.concerned[at] = group{append(of.plugins, p), of.waits || p.Waits}
+				s.add(p, where{c.Resource, c.Subresource, op})
 			}
 		}
 	}
 	return s
 }
 
+// add adds a plugin behind the others that some writes concern: a place that others have too begins with those of all
+// places.
+func (s *Set) add(p Plugin, at where) {
+	if at.resource == Everything {
+		for other, of := range s.concerned {
+			if other.op == at.op && other != at {
+				s.concerned[other] = of.and(p)
+			}
+		}
+	}
+	s.concerned[at] = s.at(at).and(p)
+}
+
+// and returns the group with one plugin more.
+func (g group) and(p Plugin) group {
+	return group{append(slices.Clip(g.plugins), p), g.waits || p.Waits}
+}
+
+// at returns the plugins that writes of a place concern.
+func (s *Set) at(place where) group {
+	if of, has := s.concerned[place]; has {
+		return of
+	}
+	return s.concerned[where{Everything, "", place.op}]
+}
+
 // Handles implements admission.Plugin.
 func (s *Set) Handles(r *kinds.Resource, subresource string, op upstream.Operation) bool {
-	return len(s.concerned[where{r.GR(), subresource, op}].plugins) > 0
+	return len(s.at(where{r.GR(), subresource, op}).plugins) > 0
 }
 
 // Waits implements admission.Plugin.
 func (s *Set) Waits(r *kinds.Resource, subresource string, op upstream.Operation) bool {
-	return s.concerned[where{r.GR(), subresource, op}].waits
+	return s.at(where{r.GR(), subresource, op}).waits
 }
 
 // Admit implements admission.Plugin. What plugins have changed is brought into the form of its kind
@@ -139,7 +168,7 @@ func (s *Set) Validate(ctx context.Context, a upstream.Attributes) error {
 }
 
 func (s *Set) of(a upstream.Attributes) []Plugin {
-	return s.concerned[where{a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()}].plugins
+	return s.at(where{a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()}).plugins
 }
 
 func writeOf(a upstream.Attributes) *Write {

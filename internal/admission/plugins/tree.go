@@ -5,6 +5,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Spec returns the spec of an object, which the caller may change; it is made if there is none. Errors: 400 for one
@@ -26,4 +27,16 @@ func Spec(u *unstructured.Unstructured) (map[string]any, error) {
 func Text(in map[string]any, name string) string {
 	text, _ := in[name].(string)
 	return text
+}
+
+// As decodes an object into a struct of its kind. Errors: 400 for one that is of another form, which the rules of its
+// kind have not seen yet.
+func As(u *unstructured.Unstructured, into any) error {
+	if u == nil {
+		return apierrors.NewBadRequest("there is no object")
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, into); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	return nil
 }

@@ -40,6 +40,8 @@ type Request struct {
 	Target          kinds.Target
 	Body            []byte // JSON
 	FieldValidation string
+	// Ask asks admission plugins, which may change what was sent, and returns their warnings; nil: nobody is asked.
+	Ask func(ctx context.Context, u *unstructured.Unstructured) ([]string, error)
 }
 
 // Answers reports whether the objects of a resource are reviews.
@@ -52,6 +54,12 @@ func Answer(ctx context.Context, r Request) (wire.Written, error) {
 	u, warnings, err := r.Target.Resource.Type.Decode(r.Body, kinds.FieldValidation(r.FieldValidation))
 	if err != nil {
 		return wire.Written{}, err
+	}
+	if r.Ask != nil {
+		said, err := r.Ask(ctx, u)
+		if warnings = append(warnings, said...); err != nil {
+			return wire.Written{Warnings: warnings}, err
+		}
 	}
 	out, err := r.answer(ctx, u)
 	out.Warnings = warnings
@@ -193,6 +201,7 @@ func (r Request) selfRules(ctx context.Context, body []byte) (any, error) {
 	review.Status = authorizationv1.SubjectRulesReviewStatus{
 		ResourceRules:    append([]authorizationv1.ResourceRule{}, rules.Resources...),
 		NonResourceRules: append([]authorizationv1.NonResourceRule{}, rules.Paths...),
+		Incomplete:       rules.Incomplete,
 	}
 	if err != nil {
 		review.Status.EvaluationError = err.Error() // of missing roles; the rules are complete, as upstream's
@@ -219,5 +228,7 @@ func (r Request) invalid(errs field.ErrorList) error {
 func (r Request) judge(ctx context.Context, u user.Info, w wish) authorizationv1.SubjectAccessReviewStatus {
 	wanted, ignored := w.attributes()
 	d := r.Authorizer.Decide(ctx, u, wanted)
-	return authorizationv1.SubjectAccessReviewStatus{Allowed: d.Allowed, Reason: d.Why(), EvaluationError: ignored}
+	return authorizationv1.SubjectAccessReviewStatus{
+		Allowed: d.Allowed, Denied: d.Denied, Reason: d.Why(), EvaluationError: ignored,
+	}
 }

@@ -8,7 +8,6 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/kinds/check"
@@ -59,20 +58,10 @@ func validateClass(o *resourcev1.DeviceClass) field.ErrorList {
 		func(at *field.Path, c *resourcev1.DeviceClassConfiguration) field.ErrorList {
 			return checkConfiguration(at, &c.DeviceConfiguration)
 		})...)
-	if name := o.Spec.ExtendedResourceName; name != nil && !isExtended(*name) {
+	if name := o.Spec.ExtendedResourceName; name != nil && !check.IsExtendedResource(*name) {
 		errs = append(errs, field.Invalid(check.Spec("extendedResourceName"), *name, "must be a valid extended resource name"))
 	}
 	return errs
-}
-
-// isExtended reports whether a name is that of a resource outside of kubernetes.io, and can
-// have a quota (pkg/apis/core/v1/helper IsExtendedResourceName).
-func isExtended(name string) bool {
-	const quota = "requests."
-	if !strings.Contains(name, "/") || strings.Contains(name, "kubernetes.io/") || strings.HasPrefix(name, quota) {
-		return false
-	}
-	return len(validation.IsQualifiedName(quota+name)) == 0
 }
 
 // names are the requests of a claim, with their alternatives.

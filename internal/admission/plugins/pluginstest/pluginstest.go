@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	upstream "k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/admission/plugins"
@@ -62,24 +63,66 @@ func Object(t testing.TB, text string) *wire.Object {
 
 // Asked is a plugin that is asked about writes of a resource.
 type Asked struct {
-	plugin   plugins.Plugin
-	resource kinds.GroupResource
+	plugin      plugins.Plugin
+	resource    kinds.GroupResource
+	subresource string
+	caller      user.Info
+	dryRun      bool
 }
 
 // Of asks a plugin about writes of a resource.
-func Of(p plugins.Plugin, resource kinds.GroupResource) Asked { return Asked{p, resource} }
+func Of(p plugins.Plugin, resource kinds.GroupResource) Asked {
+	return Asked{plugin: p, resource: resource}
+}
+
+// Subresource asks about writes of a subresource.
+func (q Asked) Subresource(name string) Asked {
+	q.subresource = name
+	return q
+}
+
+// By asks about writes of a user.
+func (q Asked) By(name string, groups ...string) Asked {
+	q.caller = &user.DefaultInfo{Name: name, Groups: groups}
+	return q
+}
+
+// DryRun asks about writes that store nothing.
+func (q Asked) DryRun() Asked {
+	q.dryRun = true
+	return q
+}
 
 // About lets the plugin change now, and then validate it. Old is nil for a creation.
 func (q Asked) About(t testing.TB, now, old *unstructured.Unstructured) error {
 	t.Helper()
-	op, set := upstream.Create, plugins.NewSet(q.plugin)
-	var before runtime.Object
+	op := upstream.Create
 	if old != nil {
-		op, before = upstream.Update, old
+		op = upstream.Update
 	}
+	return q.ask(t, op, now, old)
+}
+
+// AboutDeletion asks the plugin about the deletion of an object.
+func (q Asked) AboutDeletion(t testing.TB, old *unstructured.Unstructured) error {
+	t.Helper()
+	return q.ask(t, upstream.Delete, nil, old)
+}
+
+func (q Asked) ask(t testing.TB, op upstream.Operation, now, old *unstructured.Unstructured) error {
+	t.Helper()
+	of := old
+	var object, before runtime.Object
+	if now != nil {
+		object, of = now, now
+	}
+	if old != nil {
+		before = old
+	}
+	set := plugins.NewSet(q.plugin)
 	resource := apischema.GroupVersionResource{Group: q.resource.Group, Version: "v1", Resource: q.resource.Resource}
-	a := upstream.NewAttributesRecord(now, before, now.GroupVersionKind(), now.GetNamespace(), now.GetName(), resource, "",
-		op, nil, false, nil)
+	a := upstream.NewAttributesRecord(object, before, of.GroupVersionKind(), of.GetNamespace(), of.GetName(), resource,
+		q.subresource, op, nil, q.dryRun, q.caller)
 	if err := set.Admit(t.Context(), a, func() error { return nil }); err != nil {
 		return err
 	}

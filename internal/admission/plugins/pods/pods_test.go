@@ -22,7 +22,7 @@ type expectation struct {
 
 func (e expectation) check(t *testing.T, p plugins.Plugin) {
 	t.Helper()
-	const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: n}\nspec: "
+	const head = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ns}\nspec: "
 	now := pluginstest.Tree(t, head+e.spec)
 	var err error
 	if e.old == "" {
