@@ -37,8 +37,15 @@ type rig struct {
 
 func newRig(t *testing.T, a gapless.Authentication) *rig {
 	t.Helper()
+	return newAccessRig(t, gapless.Config{Authentication: a})
+}
+
+// newAccessRig is newRig with more of a configuration.
+func newAccessRig(t *testing.T, with gapless.Config) *rig {
+	t.Helper()
 	g := &rig{t: t, dir: t.TempDir(), ca: x509.NewCertPool()}
-	s := launch(t, gapless.Config{DataDir: g.dir, Authentication: a, Bootstrap: gapless.BootstrapCluster})
+	with.DataDir, with.Bootstrap = g.dir, gapless.BootstrapCluster
+	s := launch(t, with)
 	cfg := s.RESTConfig()
 	g.url = cfg.Host
 	g.ca.AppendCertsFromPEM(cfg.CAData)

@@ -3,8 +3,9 @@
 //
 // A [Config] says where the server keeps its data, where it listens
 // and how much history it keeps. [New] returns a [Server], which [Server.Run] runs until its
-// context ends; then it finishes the requests in progress and closes its data. Four parts of
-// a Config have types of their own: [Authentication] says how the server identifies callers,
+// context ends; then it finishes the requests in progress and closes its data. Five parts of
+// a Config have types of their own: [Authentication] says how the server identifies callers, with its [OIDC],
+// [TokenWebhook] and [FrontProxy], [Authorization] who decides what they may do, perhaps an [AccessWebhook],
 // [Audit] what it records of their requests, [Limits] how many requests and connections each
 // of them may have, and [Etcd] where the objects are that several servers share, with an [EtcdOverride] for those
 // that are in a cluster of their own; a value of
@@ -136,9 +137,11 @@ type Config struct {
 	// Bootstrap says which objects the server creates.
 	Bootstrap Bootstrap
 	// AuthorizationMode says who may do what: AuthorizationRBAC, which is the default, or several modes, separated by
-	// commas, of which the first that allows decides: AuthorizationNode, AuthorizationRBAC, AuthorizationAlwaysAllow,
-	// AuthorizationAlwaysDeny; or AuthorizationMastersOnly alone. See docs/access.md.
+	// commas, of which the first that allows or denies decides: AuthorizationNode, AuthorizationRBAC, AuthorizationWebhook,
+	// AuthorizationAlwaysAllow, AuthorizationAlwaysDeny; or AuthorizationMastersOnly alone. See docs/access.md.
 	AuthorizationMode string
+	// Authorization has the file that is instead of AuthorizationMode, and the webhook of a mode.
+	Authorization Authorization
 	// Controllers are the controllers that the server runs, as kube-controller-manager's flag
 	// lists them: a name turns one on, a name after a - turns one off, and * turns on those
 	// that are not named. Nil means *. Over etcd those that are not named stand still while a
@@ -223,8 +226,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.checkPlugins(); err != nil {
 		return c, err
 	}
-	c.AuthorizationMode = cmp.Or(c.AuthorizationMode, AuthorizationRBAC)
-	if err := checkAuthorizationMode(c.authorizationModes()); err != nil {
+	if c, err = c.authorization(); err != nil {
 		return c, err
 	}
 	if c.Authentication, err = c.Authentication.withDefaults(); err != nil {

@@ -25,6 +25,10 @@ import (
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
+	"github.com/gapless-io/gapless/internal/auth/chain"
+	"github.com/gapless-io/gapless/internal/auth/external"
+	"github.com/gapless-io/gapless/internal/auth/nodes"
+	"github.com/gapless-io/gapless/internal/auth/rbac"
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
@@ -60,9 +64,13 @@ type Server struct {
 	registry    *registry.Registry
 	live        *kinds.Live
 	api         *apiserver.Server
-	gate        *startGate     // in front of api
-	faulty      *fault.Handler // the rules in front of the gate; nil without faults
+	gate        *startGate       // in front of api
+	faulty      *fault.Handler   // the rules in front of the gate; nil without faults
+	external    *external.Tokens // nil: none
 	authorizer  auth.Authorizer
+	chain       *chain.Chain        // that is the authorizer; nil: it is another
+	roles       *rbac.Authorizer    // that the chain may ask; nil without a chain
+	kubelets    *nodes.Authorizer   // that the chain may ask; nil without a chain
 	cluster     *cluster            // the registry, for those that are made before it
 	plugins     []plugins.Plugin    // those of kube-apiserver that are on, as they are configured
 	tables      []registry.Follower // what plugins look up
@@ -96,7 +104,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err := errors.Join(s.findManifests(), s.loadAuditPolicy(), s.choosePlugins()); err != nil {
 		return err
 	}
-	if err := s.readAuthentication(); err != nil {
+	if err := errors.Join(s.readAuthentication(), s.readAuthorization()); err != nil {
 		return err
 	}
 	if s.cfg.DataDir == "" {
@@ -190,6 +198,10 @@ func (s *Server) serve(ctx context.Context) error {
 	defer stopBelow()
 	g, running := errgroup.WithContext(below)
 	s.runBelow(running, g)
+	if err := s.runAccess(running, g); err != nil {
+		stopBelow()
+		return errors.Join(err, g.Wait(), s.closeListener())
+	}
 	s.runBackground(running, g, own)
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
@@ -229,6 +241,7 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 		return err
 	}
 	cfg := bootstrap.Config{Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger}
+	cfg.Trust = s.trust
 	if s.cfg.Etcd.used() {
 		cfg.Address = netip.AddrPort{} // its Service needs an address of the cluster, and its endpoints all replicas
 	}
@@ -237,6 +250,7 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 	}
 	to.objects = bootstrap.New(cfg)
 	if s.cfg.Bootstrap == BootstrapAuto {
+		cfg.Trust = nil
 		cfg.CA, cfg.KeepOtherCAs = s.credentials.CA(), true
 		to.upkeep = bootstrap.New(cfg)
 	}
@@ -262,7 +276,8 @@ type parts struct {
 func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 	cfg := apiserver.Config{
 		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator,
-		Discovery: p.discovery, Ask: s.registry.Ask,
+		FrontProxy: s.cfg.Authentication.FrontProxy.ClientCAFile != "",
+		Discovery:  p.discovery, Ask: s.registry.Ask,
 		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		// The names are those that probes use.

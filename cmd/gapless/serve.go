@@ -37,7 +37,9 @@ type serveFlags struct {
 	clientKey     string
 	bootstrap     string
 	controllers   []string
-	authorization []string
+	modes         []string
+	authorization gapless.Authorization
+	extendTokens  bool
 	from          []string
 	readyFile     string
 	debugListen   string
@@ -85,7 +87,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.etcd.compacts = cmd.Flags().Changed("etcd-compaction-interval")
-			f.callers.PrivateHealth = cmd.Flags().Changed("anonymous-auth") && !f.callers.Anonymous
+			f.accessOf(cmd.Flags())
 			return serve(cmd.Context(), f, cmd.Flags().Changed("data-dir"), io)
 		},
 	}
@@ -98,11 +100,6 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 		"controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; over etcd those that are not named stand still while "+
 			"a kube-controller-manager renews its Lease; they are "+
 			gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
-	flags.StringSliceVar(&f.authorization, "authorization-mode", []string{gapless.AuthorizationRBAC},
-		"who may do what, by the first of several that allows it: "+gapless.AuthorizationNode+" kubelets what their node needs, "+
-			gapless.AuthorizationRBAC+" by roles and bindings, "+
-			gapless.AuthorizationAlwaysAllow+" everybody who is known, "+gapless.AuthorizationAlwaysDeny+" nobody, or, alone, "+
-			gapless.AuthorizationMastersOnly+" only members of system:masters")
 	flags.StringArrayVar(&f.from, "from", nil,
 		"directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "",
@@ -125,6 +122,10 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	f.etcd.add(flags)
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
+	flags.BoolVar(&f.extendTokens, "service-account-extend-token-expiration", true,
+		"make the tokens of pods that kubelets request for an hour valid for a year, and have them say from when on a renewed "+
+			"one should be in use")
+	authorizationFlags(flags, &f)
 	auditFlags(flags, &f.audit)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
@@ -179,7 +180,8 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		From: f.from, EnableAdmissionPlugins: f.enable, DisableAdmissionPlugins: f.disable,
 		AdmissionControlConfigFile: f.admission, Controllers: f.controllers,
 		DefaultNotReadyTolerationSeconds: &f.notReady, DefaultUnreachableTolerationSeconds: &f.unreachable,
-		AuthorizationMode:        strings.Join(f.authorization, ","),
+		AuthorizationMode:        strings.Join(f.modes, ","),
+		Authorization:            f.authorization,
 		Authentication:           f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}

@@ -28,19 +28,24 @@ func TestMain(m *testing.M) {
 // admission plugins that refuse pods to whoever has no controllers. A
 // difference that is not in the table fails it, and so does an entry of the table that no difference
 // of the directory matches.
-func TestScripts(t *testing.T) { compareServers(t, "testdata/scripts", left, nil) }
+func TestScripts(t *testing.T) {
+	compareServers(t, "testdata/scripts", setup{off: left, flags: []string{"--authorization-mode=RBAC"}})
+}
 
-// TestDefaults does the same with all plugins that both servers have.
-func TestDefaults(t *testing.T) { compareServers(t, "testdata/defaults", missing(), others) }
+// TestDefaults does the same with all plugins that both servers have, and with others who know callers and decide.
+func TestDefaults(t *testing.T) {
+	flags, variables := access(t)
+	compareServers(t, "testdata/defaults", setup{off: missing(), on: others, flags: flags, variables: variables})
+}
 
-func compareServers(t *testing.T, scripts string, off, more []string) {
+func compareServers(t *testing.T, scripts string, of setup) {
 	t.Helper()
 	all := suite.Scripts(t, scripts)
 	// Both tests have a part of the scripts.
 	alone := &suite.Suite{Table: suite.Table(t, differences), Part: scripts != "testdata/scripts"}
 	replica := &suite.Suite{Table: alone.Table}
 	t.Cleanup(func() { alone.Report(t, all) }) // over etcd, some that the encoding makes are missing
-	servers := start(t, off, more)
+	servers := start(t, of)
 	for _, one := range all {
 		t.Run(one.Name, func(t *testing.T) {
 			p := servers.play(t, one)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,18 +38,30 @@ func (*server) Restart(context.Context) error { return errNotHere }
 func (*server) Crash(context.Context) error   { return errNotHere }
 
 // servers are kube-apiserver, and the program twice: on a directory, and over an etcd of its own.
-type servers struct{ upstream, gapless, replica *server }
+type servers struct {
+	upstream, gapless, replica *server
+	variables                  map[string]string // of scripts
+}
 
-// start starts them, with plugins turned off and more of them on, and ends them with the test.
-func start(t *testing.T, off, more []string) *servers {
+// setup is what differs between the servers of several tests.
+type setup struct {
+	off, on   []string          // admission plugins that are turned off, and on
+	flags     []string          // further ones
+	variables map[string]string // of scripts
+}
+
+// start starts them, and ends them with the test.
+func start(t *testing.T, of setup) *servers {
 	t.Helper()
-	upstream, ours := without(off, more)
+	upstream, ours := without(of.off, of.on)
+	upstream, ours = append(upstream, of.flags...), append(ours, of.flags...)
 	key := newKey(t)
 	r, binary := startReference(t, key, upstream), program(t)
 	over := "--etcd-servers=" + etcd.StartFor(t, etcd.Options{NoSync: true}).URL()
 	all := &servers{
-		upstream: &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key, ours...),
-		replica: startProgram(t, binary, key, append(ours, over)...),
+		variables: of.variables,
+		upstream:  &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key, ours...),
+		replica: startProgram(t, binary, key, append(slices.Clip(ours), over)...),
 	}
 	for _, s := range []*server{all.upstream, all.gapless, all.replica} {
 		s.hook = newHook(t)
@@ -97,7 +111,7 @@ func (all *servers) play(t *testing.T, one script.Script) (p played) {
 	t.Helper()
 	run := func(s *server) play.Transcript {
 		s.hook.forget()
-		transcript := play.Play(t.Context(), s, one, map[string]string{
+		variables := map[string]string{
 			"hook": s.hook.URL, "hookca": s.hook.ca(), "down": "https://127.0.0.1:1",
 			"crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "adm": "/apis/admissionregistration.k8s.io/v1",
 			"rbac": "/apis/rbac.authorization.k8s.io/v1", "maps": "/api/v1/namespaces/" + one.Name + "/configmaps",
@@ -106,7 +120,9 @@ func (all *servers) play(t *testing.T, one script.Script) (p played) {
 			"mutating":     s.hook.webhooks(t, "m", "Fail", mutatingOnes()),
 			"mutatingopen": s.hook.webhooks(t, "m", "Ignore", mutatingOnes()),
 			"authz":        "/apis/authorization.k8s.io/v1", "authn": "/apis/authentication.k8s.io/v1",
-		})
+		}
+		maps.Copy(variables, all.variables)
+		transcript := play.Play(t.Context(), s, one, variables)
 		return transcript
 	}
 	var wg sync.WaitGroup

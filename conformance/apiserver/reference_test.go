@@ -84,7 +84,7 @@ func common(t *testing.T, key, audit string) []string {
 		return path
 	}
 	return []string{
-		"--authorization-mode=Node,RBAC", "--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
+		"--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
 		"--audit-policy-file=" + file("audit.yaml"), "--audit-log-path=" + audit, "--service-account-issuer=" + issuer,
 		"--service-account-signing-key-file=" + key, "--service-account-key-file=" + key,
 		"--enable-admission-plugins=" + strings.Join(optional, ","),

@@ -73,7 +73,7 @@ func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed 
 	rec.Header().Set("Cache-Control", "no-cache, private")
 	began := time.Now()
 	err := rt.wrong
-	if err == nil {
+	if err == nil && !s.cfg.FrontProxy {
 		err = auth.RefuseClaims(r.Header)
 	}
 	if err == nil && !s.cfg.PrivateHealth && isOpen(rt.Route, r) && !authn.Impersonates(r.Header) {
@@ -150,6 +150,10 @@ func (s *Server) authorize(r *http.Request, rt *route.Route, sender user.Info) (
 	rt.Caller = caller
 	a := rt.Attributes(r)
 	decided := s.cfg.Authorizer.Decide(ctx, caller, a)
+	if decided.Failure != nil && !decided.Allowed && decided.Refusal == nil {
+		audit.From(ctx).Undecided(ctx)
+		return r, &undecidedError{decided.Failure}
+	}
 	if audited := audit.From(ctx); audited != nil {
 		audited.Decided(ctx, decided.Allowed, decided.Why())
 	}

@@ -23,6 +23,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.logger.DebugContext(r.Context(), "client left", slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
+	if undecided, is := errors.AsType[*undecidedError](err); is {
+		s.logger.WarnContext(r.Context(), "a request could not be authorized", slog.String("method", r.Method),
+			slog.String("path", r.URL.Path), slog.Any("error", undecided.failure))
+		undecided.write(w, r)
+		return
+	}
 	status := wire.StatusOf(err)
 	if seconds, ok := wire.RetryAfter(status); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))

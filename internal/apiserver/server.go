@@ -88,6 +88,8 @@ type Config struct {
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator
 	Authorizer    auth.Authorizer
+	// FrontProxy says that the Authenticator knows what to do with headers that name a user; without it they are refused.
+	FrontProxy bool
 	// PrivateHealth makes health checks and the version need credentials and a permission.
 	PrivateHealth bool
 	// Tokens answers reviews and requests of tokens; nil: there are none.

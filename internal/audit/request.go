@@ -155,6 +155,13 @@ func (q *Request) Decided(ctx context.Context, allowed bool, reason string) {
 	audit.AddAuditAnnotations(ctx, decisionKey, decision, reasonKey, reason)
 }
 
+// Undecided records that the authorizer could not decide, and the request is refused for that.
+func (q *Request) Undecided(ctx context.Context) {
+	if q != nil {
+		audit.AddAuditAnnotation(ctx, reasonKey, "internal error")
+	}
+}
+
 // Impersonates records the user as who the request runs.
 func (q *Request) Impersonates(ctx context.Context, as user.Info) {
 	if q != nil {

@@ -55,6 +55,8 @@ type Decision struct {
 	// Refusal is the answer if it is not Allowed: 503 where who decides could not be asked, or the
 	// answer of another server. Nil: 403 with upstream's text.
 	Refusal error
+	// Failure is what went wrong while it was decided, if it is not Allowed: the answer is 500. Nil: nothing.
+	Failure error
 }
 
 // Why returns the reason, or "".
@@ -72,6 +74,8 @@ func (d Decision) Err(u user.Info, a Attributes) error {
 		return nil
 	case d.Refusal != nil:
 		return d.Refusal
+	case d.Failure != nil:
+		return wire.Internal(d.Failure)
 	}
 	return Refused(u, a, d.Why())
 }

@@ -26,6 +26,8 @@ type Files struct {
 	Cert, Key string
 	// ClientCA has further CAs of client certificates, in PEM.
 	ClientCA string
+	// FrontProxyCA has the CAs of front proxies, in PEM. Their certificates are not clients'.
+	FrontProxyCA string
 }
 
 // Check returns why the files cannot be used.
@@ -39,6 +41,7 @@ type serving struct {
 	own     tls.Certificate
 	given   *tls.Certificate // nil: none
 	trusted []*x509.Certificate
+	proxies []*x509.Certificate
 	config  *tls.Config
 	// sources are the bytes that it was made of, to notice changes.
 	sources [][]byte
@@ -53,6 +56,25 @@ func (c *Credentials) ServerTLS() *tls.Config { return c.current.Load().config }
 // Trusted reports whether ca is a CA of client certificates now.
 func (c *Credentials) Trusted(ca *x509.Certificate) bool {
 	return slices.ContainsFunc(c.current.Load().trusted, ca.Equal)
+}
+
+// TrustedProxy reports whether ca is a CA of front proxies now.
+func (c *Credentials) TrustedProxy(ca *x509.Certificate) bool {
+	return slices.ContainsFunc(c.current.Load().proxies, ca.Equal)
+}
+
+// ClientCAs returns the CAs of client certificates now, and those of front proxies, in PEM.
+func (c *Credentials) ClientCAs() (clients, proxies []byte) {
+	served := c.current.Load()
+	return encodeAll(served.trusted), encodeAll(served.proxies)
+}
+
+func encodeAll(certs []*x509.Certificate) []byte {
+	var chain [][]byte
+	for _, cert := range certs {
+		chain = append(chain, cert.Raw)
+	}
+	return encodeCertificates(chain)
 }
 
 // Run keeps what is served up to date until ctx ends: it renews the own serving certificate in time,
@@ -116,7 +138,7 @@ func (c *Credentials) newServingState() (*serving, error) {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
-	for _, ca := range s.trusted {
+	for _, ca := range slices.Concat(s.trusted, s.proxies) {
 		roots.AddCert(ca)
 	}
 	s.config = &tls.Config{
@@ -144,16 +166,25 @@ func (c *Credentials) readFiles(s *serving) (*serving, error) {
 		s.given, s.extra = &given, encodeCertificates(given.Certificate)
 		s.sources = append(s.sources, certPEM, keyPEM)
 	}
-	if c.files.ClientCA != "" {
-		body, err := os.ReadFile(c.files.ClientCA)
+	for _, from := range []struct {
+		file, whose string
+		to          *[]*x509.Certificate
+	}{
+		{c.files.ClientCA, "clients", &s.trusted},
+		{c.files.FrontProxyCA, "front proxies", &s.proxies},
+	} {
+		if from.file == "" {
+			continue
+		}
+		body, err := os.ReadFile(from.file)
 		if err != nil {
-			return nil, fmt.Errorf("read the CAs of clients: %w", err)
+			return nil, fmt.Errorf("read the CAs of %s: %w", from.whose, err)
 		}
 		more, err := parseCertificates(body)
 		if err != nil {
-			return nil, fmt.Errorf("read the CAs of clients from %s: %w", c.files.ClientCA, err)
+			return nil, fmt.Errorf("read the CAs of %s from %s: %w", from.whose, from.file, err)
 		}
-		s.trusted = append(s.trusted, more...)
+		*from.to = append(*from.to, more...)
 		s.sources = append(s.sources, body)
 	}
 	return s, nil

@@ -18,7 +18,7 @@ type Named struct {
 
 // Union asks authorizers in their order until one of them allows or denies, as upstream's
 // (k8s.io/apiserver/pkg/authorization/union). If none does, the answer is 403 with the reasons of all, or the Refusal of
-// the first that has one.
+// the first that has one, or the Failure of all.
 type Union []Named
 
 // Authorize implements Authorizer.
@@ -29,7 +29,8 @@ func (all Union) Authorize(ctx context.Context, u user.Info, a Attributes) error
 // Decide implements Authorizer.
 func (all Union) Decide(ctx context.Context, u user.Info, a Attributes) Decision {
 	var refusal error
-	reasons := make([]func() string, len(all))
+	var failures []error
+	var reasons []func() string // by authorizer; nil: none has one
 	for i, one := range all {
 		d := one.Decide(ctx, u, a)
 		if d.Allowed || d.Denied {
@@ -38,9 +39,27 @@ func (all Union) Decide(ctx context.Context, u user.Info, a Attributes) Decision
 		if refusal == nil {
 			refusal = d.Refusal
 		}
-		reasons[i] = d.Reason
+		if d.Failure != nil {
+			failures = append(failures, d.Failure)
+		}
+		if d.Reason != nil {
+			if reasons == nil {
+				reasons = make([]func() string, len(all))
+			}
+			reasons[i] = d.Reason
+		}
 	}
-	return Decision{Refusal: refusal, Reason: func() string {
+	d := Decision{Refusal: refusal, Failure: utilerrors.NewAggregate(failures)}
+	if reasons == nil {
+		return d
+	}
+	d.Reason = all.reason(reasons)
+	return d
+}
+
+// reason returns what writes the reasons of authorizers, with their names.
+func (all Union) reason(reasons []func() string) func() string {
+	return func() string {
 		var texts []string
 		for i, reason := range reasons {
 			if reason == nil {
@@ -51,7 +70,7 @@ func (all Union) Decide(ctx context.Context, u user.Info, a Attributes) Decision
 			}
 		}
 		return strings.Join(texts, "\n")
-	}}
+	}
 }
 
 // Rules implements Authorizer.

@@ -2,7 +2,7 @@
 // cluster does.
 //
 // A [Controller] creates what kube-apiserver creates at its start (the Service kubernetes with
-// its endpoints, the bootstrap roles) and, if configured, what kube-controller-manager
+// its endpoints, the bootstrap roles, and a [Trust] for API servers behind it) and, if configured, what kube-controller-manager
 // maintains (in every namespace the ConfigMap kube-root-ca.crt and the ServiceAccount default;
 // aggregated roles). A task is one object, or the objects of one namespace, to check; it is
 // idempotent, and writes nothing when nothing has to change.
@@ -45,7 +45,9 @@ type Config struct {
 	// KeepOtherCAs leaves a ConfigMap kube-root-ca.crt as it is if it has other certificates than CA: other servers may
 	// have the same objects, and another CA.
 	KeepOtherCAs bool
-	Logger       *slog.Logger
+	// Trust is by what the server knows its callers now, for API servers behind it; nil: nothing.
+	Trust  func() Trust
+	Logger *slog.Logger
 }
 
 // Controller creates the objects. Make is called once, and then Run, not again before it has returned.
@@ -57,6 +59,7 @@ type Controller struct {
 	keepCAs bool
 	warned  sync.Once // that another CA is kept
 	logger  *slog.Logger
+	trust   func() Trust
 
 	due   due
 	roles roles
@@ -67,8 +70,8 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	return &Controller{
 		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, keepCAs: cfg.KeepOtherCAs,
-		logger: cfg.Logger,
-		due:    due{wake: make(chan struct{}, 1)},
+		trust: cfg.Trust, logger: cfg.Logger,
+		due: due{wake: make(chan struct{}, 1)},
 	}
 }
 
@@ -102,6 +105,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	retry := minRetry
 	var again <-chan time.Time // nil when no task has failed
 	failed := map[task]struct{}{}
+	looks := time.NewTicker(trustEvery)
+	defer looks.Stop()
 	for ctx.Err() == nil {
 		for _, t := range c.doAll(ctx, c.due.take(), workers) {
 			failed[t] = struct{}{}
@@ -115,6 +120,10 @@ func (c *Controller) Run(ctx context.Context) error {
 		}
 		select {
 		case <-c.due.wake: // by a new task: failed ones wait for again
+		case <-looks.C:
+			if c.trust != nil {
+				c.due.add(task{ownObject, authentication})
+			}
 		case <-again:
 			again = nil
 			c.due.add(slices.Collect(maps.Keys(failed))...)

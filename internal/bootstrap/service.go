@@ -22,7 +22,7 @@ const (
 // kubernetesservice and reconcilers. The Controller restores them when they are changed or
 // deleted.
 func (c *Controller) own() []object {
-	own := classes()
+	own := append(classes(), c.trustObject()...)
 	if !c.address.IsValid() {
 		return own
 	}

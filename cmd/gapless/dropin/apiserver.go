@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gapless-io/gapless/internal/auth/external"
 )
 
 // plan is what the settings of kube-apiserver come to.
@@ -19,6 +21,8 @@ type plan struct {
 	etcd              []string
 	prefix            string // of the objects in etcd
 	modes             []string
+	authorizers       string // the file of --authorization-config
+	callers           string // the file of --authentication-config
 	anonymous         string // "": not given
 	certGiven         bool
 	verbose           bool
@@ -122,7 +126,10 @@ func (p *plan) handle(s setting) error {
 		p.prefix = s.value
 	case "authorization-mode":
 		p.modes = append(p.modes, list(s.value)...)
-		return nil
+	case "authorization-config":
+		p.authorizers = s.value
+	case "authentication-config":
+		p.callers = s.value
 	case "admission-control", "enable-admission-plugins":
 		return p.enabled(s)
 	case "disable-admission-plugins":
@@ -133,8 +140,6 @@ func (p *plan) handle(s setting) error {
 		return p.minVersion(s)
 	case "v":
 		return p.verbosity(s)
-	default:
-		return p.requestHeaders(s)
 	}
 	return nil
 }
@@ -156,12 +161,12 @@ func (p *plan) serve(at place) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	mode, err := p.authorization()
+	access, err := p.access()
 	if err != nil {
 		return nil, err
 	}
 	args := []string{
-		"serve", "--data-dir=" + dir, "--listen=" + net.JoinHostPort(p.bind, p.port), "--authorization-mode=" + mode,
+		"serve", "--data-dir=" + dir, "--listen=" + net.JoinHostPort(p.bind, p.port), access,
 		"--stop-at-once", "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller",
 	}
 	if at.NoFsync {
@@ -177,7 +182,10 @@ func (p *plan) serve(at place) ([]string, error) {
 	if p.verbose {
 		args = append(args, "--log-level=debug")
 	}
-	if p.anonymous == "" {
+	if p.callers != "" {
+		args = append(args, "--authentication-config="+p.callers)
+	}
+	if p.anonymous == "" && !external.SaysAnonymous(p.callers) {
 		args = append(args, "--anonymous-auth")
 	}
 	if !p.certGiven && p.certs != "" {

@@ -1,6 +1,8 @@
 package dropin
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -146,18 +148,14 @@ func TestEventsExpireAsTheFlagOfKubeAPIServerSays(t *testing.T) {
 func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 	const base = "--etcd-servers=http://127.0.0.1:1 "
 	for flag, reason := range map[string]string{
-		"--authentication-token-webhook-config-file=f":                     "identified by certificates",
-		"--authorization-mode=Webhook":                                     "want RBAC",
+		"--basic-auth-file=f":                                              "no passwords",
 		"--authorization-mode=RBAC,ABAC":                                   "want RBAC",
-		"--authorization-config=f":                                         "decided by",
+		"--authorization-config=f --authorization-mode=RBAC":               "--authorization-mode is given too",
+		"--authorization-policy-file=f":                                    "no authorizer ABAC",
 		"--audit-webhook-config-file=f":                                    "to a file only",
 		"--enable-admission-plugins=NamespaceLifecycle,ImagePolicyWebhook": "would accept what it denies",
-		"--oidc-issuer-url https://i":                                      "identified by certificates",
-		"--requestheader-username-headers=X-User":                          "front proxy",
 		"--tls-min-version=VersionTLS13":                                   "TLS 1.2",
 		"--tls_cipher_suites=TLS_AES_128_GCM_SHA256":                       "Go's default",
-		"--service-account-max-token-expiration=1h":                        "as long as they were asked for",
-		"--enable-bootstrap-token-auth":                                    "identified by certificates",
 		"--secure-port=0":                                                  "without TLS",
 		"--etcd-cafile=f":                                                  "HTTP without TLS",
 		"--some-new-token-source=f":                                        "unknown, and by its name",
@@ -175,9 +173,9 @@ func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 }
 
 func TestAllRefusedFlagsAreNamedAtOnce(t *testing.T) {
-	_, _, err := planned(t, "--oidc-issuer-url=https://i --authorization-config=f --etcd-servers=http://127.0.0.1:1")
-	if err == nil || !strings.Contains(err.Error(), "--oidc-issuer-url") ||
-		!strings.Contains(err.Error(), "--authorization-config") {
+	_, _, err := planned(t, "--basic-auth-file=f --authorization-policy-file=f --etcd-servers=http://127.0.0.1:1")
+	if err == nil || !strings.Contains(err.Error(), "--basic-auth-file") ||
+		!strings.Contains(err.Error(), "--authorization-policy-file") {
 		t.Errorf("error %v, want both flags", err)
 	}
 }
@@ -201,10 +199,44 @@ func TestAuthorizationModes(t *testing.T) {
 		"": "AlwaysAllow", "RBAC": "RBAC", "Node,RBAC": "Node,RBAC", "RBAC, AlwaysAllow": "RBAC,AlwaysAllow",
 		"AlwaysDeny": "AlwaysDeny", "Node": "Node",
 	} {
-		got, err := (&plan{modes: list(modes)}).authorization()
-		if got != want || err != nil {
+		got, err := (&plan{modes: list(modes)}).access()
+		if got != "--authorization-mode="+want || err != nil {
 			t.Errorf("%q: %q, %v, want %q", modes, got, err, want)
 		}
+	}
+}
+
+// TestFlagsAboutCallersArePassedOn has one of each kind: with values, with lists, and with files that decide about others.
+func TestFlagsAboutCallersArePassedOn(t *testing.T) {
+	const base = "--etcd-servers=http://127.0.0.1:1 "
+	for _, flag := range []string{
+		"--authentication-token-webhook-config-file=f", "--authentication-token-webhook-cache-ttl=1s",
+		"--authentication-token-webhook-version=v1", "--oidc-issuer-url=https://i", "--oidc-client-id=c", "--oidc-ca-file=f",
+		"--oidc-username-claim=c", "--oidc-username-prefix=-", "--oidc-groups-claim=c", "--oidc-groups-prefix=p",
+		"--oidc-required-claim=a=b", "--oidc-signing-algs=ES256", "--enable-bootstrap-token-auth=true",
+		"--requestheader-client-ca-file=f", "--requestheader-allowed-names=a,b", "--requestheader-username-headers=X-User",
+		"--requestheader-group-headers=X-Group", "--requestheader-uid-headers=X-Remote-Uid",
+		"--requestheader-extra-headers-prefix=X-Extra-", "--service-account-max-token-expiration=1h",
+		"--service-account-extend-token-expiration=false", "--authorization-webhook-config-file=f",
+		"--authorization-webhook-version=v1", "--authorization-webhook-cache-authorized-ttl=1s",
+		"--authorization-webhook-cache-unauthorized-ttl=1s", "--authorization-config=f", "--authentication-config=f",
+	} {
+		args, ignored, err := planned(t, base+flag)
+		if err != nil || !slices.Contains(args, flag) || len(ignored) > 0 || !slices.Contains(args, "--anonymous-auth") {
+			t.Errorf("%s: %v, %v, %v", flag, args, ignored, err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "f")
+	const body = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\nanonymous: {enabled: false}\n"
+	if err := os.WriteFile(file, []byte(body), 0o600); err != nil {
+		t.Fatalf("write a file: %v", err)
+	}
+	if args, _, err := planned(t, base+"--authentication-config="+file); err != nil || slices.Contains(args, "--anonymous-auth") {
+		t.Errorf("a file that says who is anonymous: %v, %v", args, err)
+	}
+	args, _, err := planned(t, base+"--authorization-config=f")
+	if modes := strings.Join(args, " "); err != nil || strings.Contains(modes, "--authorization-mode") {
+		t.Errorf("a file instead of modes: %v, %v", args, err)
 	}
 }
 

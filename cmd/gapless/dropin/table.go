@@ -5,7 +5,13 @@ package dropin
 // makes the server refuse more. What would leave something open is refused.
 func apiserverTable() table {
 	t := table{}
-	t.add(passed, "", `admission-control-config-file anonymous-auth? api-audiences
+	t.add(passed, "", `admission-control-config-file anonymous-auth? api-audiences authentication-token-webhook-cache-ttl
+		authentication-token-webhook-config-file authentication-token-webhook-version authorization-webhook-cache-authorized-ttl
+		authorization-webhook-cache-unauthorized-ttl authorization-webhook-config-file authorization-webhook-version
+		enable-bootstrap-token-auth? oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix oidc-issuer-url
+		oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix requestheader-allowed-names
+		requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers
+		requestheader-username-headers service-account-extend-token-expiration? service-account-max-token-expiration
 		audit-log-batch-buffer-size audit-log-compress? audit-log-format audit-log-maxage audit-log-maxbackup audit-log-maxsize
 		audit-log-mode audit-log-path audit-log-truncate-enabled? audit-log-truncate-max-event-size audit-policy-file
 		client-ca-file default-not-ready-toleration-seconds default-unreachable-toleration-seconds
@@ -13,9 +19,8 @@ func apiserverTable() table {
 		http2-max-streams-per-connection
 		service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-key-file
 		tls-cert-file tls-private-key-file token-auth-file`)
-	t.add(handled, "", `admission-control authorization-mode bind-address cert-dir disable-admission-plugins
-		enable-admission-plugins etcd-prefix etcd-servers max-mutating-requests-inflight max-requests-inflight
-		requestheader-extra-headers-prefix requestheader-group-headers requestheader-uid-headers requestheader-username-headers
+	t.add(handled, "", `admission-control authentication-config authorization-config authorization-mode bind-address
+		cert-dir disable-admission-plugins enable-admission-plugins etcd-prefix etcd-servers max-mutating-requests-inflight max-requests-inflight
 		secure-port tls-min-version v`)
 	t.network()
 	t.storage()
@@ -60,22 +65,9 @@ func (t table) storage() {
 
 // identities are the flags about who is calling, what they may do, and what is recorded.
 func (t table) identities() {
-	t.add(refused, "callers are identified by certificates, a token file and service account tokens", `authentication-config
-		authentication-token-webhook-config-file basic-auth-file enable-bootstrap-token-auth? oidc-ca-file oidc-client-id
-		oidc-groups-claim oidc-groups-prefix oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim
-		oidc-username-prefix`)
-	t.add(ignored, "there is no webhook for tokens",
-		"authentication-token-webhook-cache-ttl authentication-token-webhook-version")
-	t.add(refused, "who may do what is decided by --authorization-mode", `authorization-config
-		authorization-policy-file authorization-webhook-config-file`)
-	t.add(ignored, "there is no webhook for authorization", `authorization-webhook-cache-authorized-ttl
-		authorization-webhook-cache-unauthorized-ttl authorization-webhook-version`)
-	t.add(ignored, "no front proxy is trusted: requests with X-Remote-User and its like are refused",
-		"requestheader-allowed-names requestheader-client-ca-file")
-	t.add(refused, "service account tokens are valid for as long as they were asked for", "service-account-max-token-expiration")
+	t.add(refused, "there are no passwords", "basic-auth-file")
+	t.add(refused, "there is no authorizer ABAC", "authorization-policy-file")
 	t.add(refused, "service account tokens are signed with a key in a file", "service-account-signing-endpoint")
-	t.add(ignored, "service account tokens are valid for as long as they were asked for",
-		"service-account-extend-token-expiration?")
 	t.add(ignored, "tokens of service accounts that are gone are always refused", "service-account-lookup?")
 	t.add(refused, "audit events are written to a file only (--audit-log-path)", "audit-webhook-config-file")
 	t.add(ignored, "there is no webhook for audit events", `audit-webhook-batch-buffer-size audit-webhook-batch-max-size
@@ -93,6 +85,8 @@ func (t table) operation() {
 		min-compatibility-version`)
 	t.add(ignored, "the served APIs are fixed", "runtime-config runtime-config-emulation-forward-compatible?")
 	t.add(ignored, "pods do not run here, privileged ones neither", "allow-privileged?")
+	t.add(ignored, "there is no admission plugin for tolerations",
+		"default-not-ready-toleration-seconds default-unreachable-toleration-seconds")
 	t.add(ignored, "no controllers run here, as with kube-apiserver alone", `enable-garbage-collector? delete-collection-workers
 		coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period`)
 	t.add(ignored, "requests have the server's own shares: docs/limits.md", "enable-priority-and-fairness?")

@@ -10,20 +10,25 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 )
 
-// authorization returns the modes of gapless for those of kube-apiserver; without any, everything is allowed, as
+// access returns the flag of gapless that says who decides what callers may do. Without a flag everything is allowed, as
 // upstream's default.
-func (p *plan) authorization() (string, error) {
-	for _, m := range p.modes {
-		switch m {
-		case gapless.AuthorizationRBAC, gapless.AuthorizationNode, gapless.AuthorizationAlwaysAllow, gapless.AuthorizationAlwaysDeny:
-		default:
-			return "", refusal(setting{name: "authorization-mode", value: m}, "want RBAC, Node, AlwaysAllow or AlwaysDeny")
+func (p *plan) access() (string, error) {
+	if p.authorizers != "" {
+		if len(p.modes) > 0 {
+			return "", refusal(setting{name: "authorization-config", value: p.authorizers}, "--authorization-mode is given too")
+		}
+		return "--authorization-config=" + p.authorizers, nil
+	}
+	for _, mode := range p.modes {
+		if !slices.Contains([]string{"RBAC", "Node", "Webhook", "AlwaysAllow", "AlwaysDeny"}, mode) {
+			return "", refusal(setting{name: "authorization-mode", value: mode},
+				"want RBAC, Node, Webhook, AlwaysAllow or AlwaysDeny")
 		}
 	}
 	if len(p.modes) == 0 {
-		return gapless.AuthorizationAlwaysAllow, nil
+		return "--authorization-mode=" + gapless.AuthorizationAlwaysAllow, nil
 	}
-	return strings.Join(p.modes, ","), nil
+	return "--authorization-mode=" + strings.Join(p.modes, ","), nil
 }
 
 // absent are plugins, of kube-apiserver 1.37 and before, that the server has not. They fill in or check
@@ -120,21 +125,5 @@ func (p *plan) verbosity(s setting) error {
 		return fmt.Errorf("--v=%s: want a number", s.value)
 	}
 	p.verbose = level >= 4
-	return nil
-}
-
-// requestHeaders accepts the names of headers that the server refuses: a front proxy that
-// sends others would be taken for the caller itself.
-func (p *plan) requestHeaders(s setting) error {
-	for _, header := range list(s.value) {
-		if !strings.HasPrefix(strings.ToLower(header), "x-remote-") {
-			return refusal(setting{name: s.name, value: header},
-				"no front proxy is trusted, and only requests with the headers X-Remote-User, -Group, -Uid and "+
-					"-Extra-* are refused")
-		}
-	}
-	if s.value != "" {
-		p.warn(s.name, s.value, "no front proxy is trusted: requests with these headers are refused")
-	}
 	return nil
 }

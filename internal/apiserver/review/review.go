@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -228,6 +229,9 @@ func (r Request) invalid(errs field.ErrorList) error {
 func (r Request) judge(ctx context.Context, u user.Info, w wish) authorizationv1.SubjectAccessReviewStatus {
 	wanted, ignored := w.attributes()
 	d := r.Authorizer.Decide(ctx, u, wanted)
+	if d.Failure != nil {
+		ignored = strings.TrimSuffix(d.Failure.Error()+"; "+ignored, "; ")
+	}
 	return authorizationv1.SubjectAccessReviewStatus{
 		Allowed: d.Allowed, Denied: d.Denied, Reason: d.Why(), EvaluationError: ignored,
 	}

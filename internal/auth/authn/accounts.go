@@ -31,7 +31,7 @@ type Objects interface {
 	Find(gr schema.GroupResource, key wire.Key) *wire.Object
 }
 
-// AccountsConfig configures Accounts. All members are required.
+// AccountsConfig configures Accounts. Keys, Issuers, Audiences and Objects are required.
 type AccountsConfig struct {
 	Keys *Keys
 	// Issuers are those whose tokens are taken; the first one issues them.
@@ -40,6 +40,10 @@ type AccountsConfig struct {
 	// which a token for this server must have one.
 	Audiences []string
 	Objects   Objects
+	// MaxExpiration bounds how long tokens that are issued are valid; 0: it does not.
+	MaxExpiration time.Duration
+	// FixedExpiration is for tokens of pods that a kubelet requests: they are not valid for longer than they say.
+	FixedExpiration bool
 }
 
 // Accounts issue tokens of service accounts, and verify them. They are safe for concurrent use.

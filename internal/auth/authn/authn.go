@@ -1,10 +1,11 @@
 // Package authn identifies the callers of requests, as kube-apiserver does.
 //
 // An [Authenticator] looks at the client certificate, then at the bearer token; a request with
-// neither is by system:anonymous, if that is configured. [Certificates] are what it asks first.
+// neither is by system:anonymous, if that is configured. [FrontProxy] is what it asks first, about the headers of a
+// proxy, and then [Certificates].
 // [Tokens] are those of a file. [Accounts] are service accounts: they issue tokens and verify
-// them against the objects in memory. [Keys] sign and verify tokens. [Impersonate] makes a
-// caller another user, if the caller may.
+// them against the objects in memory. [BootstrapTokens] are those of Secrets; package external has tokens that others
+// verify. [Keys] sign and verify tokens. [Impersonate] makes a caller another user, if the caller may.
 package authn
 
 import (
@@ -12,6 +13,7 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
@@ -27,15 +29,20 @@ import (
 type Config struct {
 	// Trusted reports whether a CA is one whose client certificates count now. Nil: the TLS
 	// layer has decided it, and nothing changes.
-	Trusted  func(ca *x509.Certificate) bool
-	Tokens   *Tokens
-	Accounts *Accounts
+	Trusted    func(ca *x509.Certificate) bool
+	FrontProxy *FrontProxy
+	Tokens     *Tokens
+	Accounts   *Accounts
+	// Others know further tokens. They are asked last, in their order.
+	Others []authenticator.Token
 	// Audiences are those that a token must be for, if it is for any.
 	Audiences []string
 	// Anonymous makes requests without a certificate and without a token those of
 	// system:anonymous, of the group system:unauthenticated. Otherwise they are 401.
 	Anonymous bool
-	Logger    *slog.Logger
+	// AnonymousPaths are the only paths for which requests are anonymous; without any, all are.
+	AnonymousPaths []string
+	Logger         *slog.Logger
 }
 
 // Authenticator identifies the caller of a request. It is safe for concurrent use.
@@ -43,6 +50,7 @@ type Authenticator struct {
 	all       authenticator.Request
 	reviewed  authenticator.Request // what is asked for the token of a TokenReview
 	accounts  *Accounts             // nil: no tokens are issued
+	proxy     *FrontProxy           // nil: none is trusted
 	audiences authenticator.Audiences
 	logger    *slog.Logger
 }
@@ -58,16 +66,21 @@ func New(cfg Config) *Authenticator {
 	if cfg.Accounts != nil {
 		tokens = append(tokens, cfg.Accounts)
 	}
-	token := tokenunion.New(tokens...)
-	all := union.New(NewCertificates(cfg.Trusted), Bearer(token))
+	token := tokenunion.New(append(tokens, cfg.Others...)...)
+	requests := []authenticator.Request{NewCertificates(cfg.Trusted), Bearer(token)}
+	if cfg.FrontProxy != nil {
+		requests = append([]authenticator.Request{cfg.FrontProxy}, requests...)
+	}
+	all := union.New(requests...)
 	if cfg.Anonymous {
-		all = union.NewFailOnError(all, authenticator.RequestFunc(anonymous))
+		all = union.NewFailOnError(all, authenticator.RequestFunc(anonymous(cfg.AnonymousPaths)))
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Authenticator{
-		all: all, reviewed: bearertoken.New(token), accounts: cfg.Accounts, audiences: cfg.Audiences, logger: cfg.Logger,
+		all: all, reviewed: bearertoken.New(token), accounts: cfg.Accounts, proxy: cfg.FrontProxy, audiences: cfg.Audiences,
+		logger: cfg.Logger,
 	}
 }
 
@@ -88,14 +101,23 @@ func (a *Authenticator) Authenticate(r *http.Request) (user.Info, error) {
 		return nil, wire.Unauthorized()
 	}
 	r.Header.Del("Authorization") // as upstream's filter, also after a certificate
+	if a.proxy != nil {
+		a.proxy.Clear(r.Header) // as upstream's: those that no proxy has sent
+	}
 	return response.User, nil
 }
 
-// anonymous is the last of the union: it takes everybody (upstream's request/anonymous).
-func anonymous(*http.Request) (*authenticator.Response, bool, error) {
-	return &authenticator.Response{
-		User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}},
-	}, true, nil
+// anonymous is the last of the union: it takes everybody, or who asks for one of some paths (upstream's
+// request/anonymous).
+func anonymous(paths []string) func(*http.Request) (*authenticator.Response, bool, error) {
+	return func(r *http.Request) (*authenticator.Response, bool, error) {
+		if len(paths) > 0 && !slices.Contains(paths, r.URL.Path) {
+			return nil, false, nil
+		}
+		return &authenticator.Response{
+			User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}},
+		}, true, nil
+	}
 }
 
 // Review answers what a TokenReview asks: whose token it is, and for which of the audiences; without
@@ -123,6 +145,11 @@ func (a *Authenticator) Issue(ctx context.Context, account wire.Key, req *authen
 		return wire.NotServed(accounts(), account.Name, "this server issues no tokens")
 	}
 	return a.accounts.Issue(ctx, account, req)
+}
+
+// Authenticated returns who has a token that another program has verified, with the group of everybody who is known.
+func Authenticated(u user.Info) user.Info {
+	return withGroup(&user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()})
 }
 
 // withGroup returns u with the group of everybody who is known, once. Upstream's

@@ -55,6 +55,17 @@ func (c *Certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 
 // check returns why a chain that was verified once does not hold now.
 func (c *Certificates) check(chain []*x509.Certificate, now time.Time) error {
+	if err := inForce(chain, now); err != nil {
+		return err
+	}
+	if c.trusted != nil && !c.trusted(chain[len(chain)-1]) {
+		return errUntrusted
+	}
+	return nil
+}
+
+// inForce returns why a chain of certificates does not count at a time.
+func inForce(chain []*x509.Certificate, now time.Time) error {
 	for _, cert := range chain {
 		if now.After(cert.NotAfter) {
 			return fmt.Errorf("the certificate of %q has expired on %s",
@@ -64,9 +75,6 @@ func (c *Certificates) check(chain []*x509.Certificate, now time.Time) error {
 			return fmt.Errorf("the certificate of %q is not valid before %s",
 				cert.Subject.CommonName, cert.NotBefore.UTC().Format(time.RFC3339))
 		}
-	}
-	if c.trusted != nil && !c.trusted(chain[len(chain)-1]) {
-		return errUntrusted
 	}
 	return nil
 }

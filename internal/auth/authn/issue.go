@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	tokenjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -26,6 +28,14 @@ const (
 	minExpiration     = 10 * 60
 	maxExpiration     = 1 << 32
 	defaultExpiration = 60 * 60
+)
+
+const (
+	// kubeletExpiration is the expiration that kubelets request for the tokens of pods, in seconds. Programs that read
+	// their token only once would fail after that hour, so such a token is valid for extendedExpiration, and says from
+	// when on a renewed one would have been used (kubernetes pkg/serviceaccount/claims.go).
+	kubeletExpiration  = 60*60 + 7
+	extendedExpiration = 365 * 24 * 60 * 60
 )
 
 // Issue answers a TokenRequest for a service account: it fills in req, with the token in its status.
@@ -73,6 +83,7 @@ func (a *Accounts) Issue(ctx context.Context, account wire.Key, req *authenticat
 			return err
 		}
 	}
+	a.expire(ctx, &c, req, now)
 	token, err := a.cfg.Keys.sign(c)
 	if err != nil {
 		return wire.Internal(err)
@@ -83,6 +94,33 @@ func (a *Accounts) Issue(ctx context.Context, account wire.Key, req *authenticat
 		ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(*req.Spec.ExpirationSeconds) * time.Second)),
 	}
 	return nil
+}
+
+// expire sets when a token ends.
+func (a *Accounts) expire(ctx context.Context, c *claims, req *authenticationv1.TokenRequest, now time.Time) {
+	seconds := *req.Spec.ExpirationSeconds
+	if most := int64(a.cfg.MaxExpiration / time.Second); most > 0 && seconds > most {
+		warning.AddWarning(ctx, "",
+			fmt.Sprintf("requested expiration of %d seconds shortened to %d seconds", seconds, most))
+		seconds = most
+		req.Spec.ExpirationSeconds = &seconds
+	}
+	valid := seconds
+	if !a.cfg.FixedExpiration && c.Kubernetes.Pod != nil && seconds == kubeletExpiration && a.onlyForHere(req.Spec.Audiences) {
+		c.Kubernetes.WarnAfter = jwt.NewNumericDate(now.Add(time.Duration(seconds) * time.Second))
+		valid = extendedExpiration
+	}
+	c.Expiry = jwt.NewNumericDate(now.Add(time.Duration(valid) * time.Second))
+}
+
+// onlyForHere reports whether audiences are those of this server.
+func (a *Accounts) onlyForHere(audiences []string) bool {
+	for _, audience := range audiences {
+		if !slices.Contains(a.cfg.Audiences, audience) {
+			return false
+		}
+	}
+	return true
 }
 
 func invalidRequest(spec *authenticationv1.TokenRequestSpec) (errs field.ErrorList) {
@@ -113,7 +151,6 @@ func (a *Accounts) claimsFor(account *wire.Object, spec authenticationv1.TokenRe
 			Issuer: a.cfg.Issuers[0], Subject: serviceaccount.MakeUsername(key.Namespace, key.Name),
 			Audience: spec.Audiences, ID: string(uuid.NewUUID()),
 			IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
-			Expiry: jwt.NewNumericDate(now.Add(time.Duration(*spec.ExpirationSeconds) * time.Second)),
 		},
 		Kubernetes: kubernetesClaims{Namespace: key.Namespace, Account: reference{key.Name, string(account.UID())}},
 	}
