@@ -367,6 +367,7 @@ func TestTokenRequestsAreCheckedAsUpstream(t *testing.T) {
 		}
 	}
 	pod := `{"metadata":{"name":"q"},"spec":{"serviceAccountName":"other","containers":[{"name":"c","image":"c"}]}}`
+	g.admin("POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"other"}}`)
 	g.admin("POST", "/api/v1/namespaces/default/pods", pod)
 	code, answer := g.do(g.client(g.own), "POST", defaultAccount+"/token",
 		`{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"q"}}}`)

@@ -2,14 +2,20 @@ package gapless
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/accounts"
 	"github.com/gapless-io/gapless/internal/admission/plugins/certificates"
 	"github.com/gapless-io/gapless/internal/admission/plugins/events"
+	"github.com/gapless-io/gapless/internal/admission/plugins/limits"
 	"github.com/gapless-io/gapless/internal/admission/plugins/network"
 	"github.com/gapless-io/gapless/internal/admission/plugins/nodes"
 	"github.com/gapless-io/gapless/internal/admission/plugins/pods"
+	"github.com/gapless-io/gapless/internal/admission/plugins/security"
 	"github.com/gapless-io/gapless/internal/admission/plugins/storage"
 	"github.com/gapless-io/gapless/internal/admission/plugins/writes"
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -35,12 +41,18 @@ func (c Config) knownPlugins(of *cluster, configured plugins.Settings) (
 ) {
 	priorities, runtimes := pods.PriorityClasses(), pods.RuntimeClasses()
 	classes, ingresses := storage.Classes(), network.IngressClasses()
+	serviceAccounts, limitRanges, labelled := accounts.Accounts(of), limits.Ranges(), security.LabelledNamespaces()
 	if of != nil {
 		unknown := plugins.Cluster(of).UnknownOf // of the registry that the cluster will have
 		priorities.Unknown, runtimes.Unknown, classes.Unknown, ingresses.Unknown = unknown, unknown, unknown, unknown
+		serviceAccounts.Unknown, limitRanges.Unknown, labelled.Unknown = unknown, unknown, unknown
 	}
-	others, err := restrictions(of, configured)
+	podSecurity, err := security.PodSecurity(labelled, of, configured[security.Name])
+	others, wrong := restrictions(of, configured)
 	return append([]plugins.Plugin{
+		limits.LimitRanger(limitRanges),
+		accounts.ServiceAccount(serviceAccounts),
+		podSecurity,
 		nodes.TaintNodesByCondition(),
 		pods.AlwaysPullImages(),
 		pods.Priority(priorities),
@@ -52,7 +64,9 @@ func (c Config) knownPlugins(of *cluster, configured plugins.Settings) (
 		storage.PersistentVolumeClaimResize(classes),
 		network.DefaultIngressClass(ingresses),
 		network.DenyServiceExternalIPs(),
-	}, others...), []registry.Follower{priorities, runtimes, classes, ingresses}, err
+	}, others...), []registry.Follower{
+		priorities, runtimes, classes, ingresses, serviceAccounts, limitRanges, labelled,
+	}, errors.Join(err, wrong)
 }
 
 // restrictions returns those of them that need no tables.
@@ -93,7 +107,9 @@ func stay(configured *int64) int64 {
 }
 
 // configurable are the plugins that take a configuration.
-var configurable = []string{pods.SelectorName, pods.RestrictionName, events.RateLimitName} //nolint:gochecknoglobals // a constant table
+var configurable = []string{ //nolint:gochecknoglobals // a constant table
+	security.Name, pods.SelectorName, pods.RestrictionName, events.RateLimitName,
+}
 
 // checkPlugins returns an error for a name of a plugin that is none, or cannot be on or off.
 func (c Config) checkPlugins() error {
@@ -111,9 +127,19 @@ func (s *Server) choosePlugins() error {
 	s.cluster = &cluster{}
 	all, tables, err := s.cfg.knownPlugins(s.cluster, settings)
 	if err != nil {
-		return err
+		return fmt.Errorf("admission configuration %s: %w", s.cfg.AdmissionControlConfigFile, err)
 	}
 	s.plugins, err = plugins.Chosen(all, s.cfg.EnableAdmissionPlugins, s.cfg.DisableAdmissionPlugins)
 	s.tables = tables
 	return errors.Join(err, settings.Unused(configurable, s.plugins))
+}
+
+// counted are what the plugins count.
+func (s *Server) counted() (all []prometheus.Collector) {
+	for _, p := range s.plugins {
+		if p.Metrics != nil {
+			all = append(all, p.Metrics)
+		}
+	}
+	return all
 }

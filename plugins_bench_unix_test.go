@@ -24,7 +24,9 @@ func BenchmarkCreate(b *testing.B) {
 	} {
 		for plugins, off := range map[string][]string{"none": gapless.DefaultAdmissionPlugins(), "default": nil} {
 			b.Run(kind+"/plugins="+plugins, func(b *testing.B) {
-				s := launch(b, gapless.Config{Memory: true, DisableAdmissionPlugins: off})
+				s := launch(b, gapless.Config{
+					Memory: true, DisableAdmissionPlugins: off, Bootstrap: gapless.BootstrapCluster, // pods need accounts
+				})
 				client := s.web(b)
 				before, n := processorTime(b), 0
 				for b.Loop() {

@@ -32,7 +32,7 @@ func TestPluginsAreOnByDefaultAndCanBeOff(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.cfg.Memory = true
+			c.cfg.Memory, c.cfg.Bootstrap = true, gapless.BootstrapCluster // pods need accounts
 			s := launch(t, c.cfg)
 			client := s.web(t)
 			code, body := s.exchange(t, client, "POST "+pods, pod)

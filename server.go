@@ -205,7 +205,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.runBackground(running, g, own)
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
-	measured := append(slices.Clip(s.backend.metrics), serve.NewGauges(s.registry, s.backend.log, s.backend.name),
+	measured := append(slices.Concat(s.backend.metrics, s.counted()), serve.NewGauges(s.registry, s.backend.log, s.backend.name),
 		s.registry.Conversions(), s.policies, s.webhooks)
 	api := apiserver.New(lasting, s.apiConfig(live, parts{callers, refusals, audited, collectors(own, measured...)}))
 	s.api = api

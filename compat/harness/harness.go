@@ -22,6 +22,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -82,6 +84,9 @@ func Program(t testing.TB) string {
 // StartProgram is Start with a program that is built already.
 func StartProgram(t testing.TB, program string, flags ...string) *Server {
 	t.Helper()
+	if !slices.ContainsFunc(flags, func(flag string) bool { return strings.Contains(flag, "admission-plugins") }) {
+		flags = append([]string{"--disable-admission-plugins=ServiceAccount"}, flags...) // nobody makes accounts
+	}
 	flags = append([]string{"serve", "--bootstrap", "server"}, flags...) // no ConfigMaps but those of the test
 	s := &Server{process: newProcess(t, "the server", program, flags)}
 	s.start(t)

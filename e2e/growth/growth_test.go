@@ -72,7 +72,7 @@ type server struct {
 
 func launch(t *testing.T) *server {
 	t.Helper()
-	s, err := gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0"})
+	s, err := gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0", Bootstrap: gapless.BootstrapCluster})
 	if err != nil {
 		t.Fatalf("make the server: %v", err)
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"iter"
 	"slices"
 
@@ -42,6 +43,13 @@ type Follower interface {
 // if there is none.
 func (r *Registry) Find(gr kinds.GroupResource, key wire.Key) *wire.Object {
 	return r.caches.Find(gr, key)
+}
+
+// FindFresh is Find, but where the cache has none, the object is one of a state that has every write which was
+// acknowledged before the call. It blocks until there is that state; what followers have is not older then. Errors: the
+// object cannot be read; those of the store; ctx's cause.
+func (r *Registry) FindFresh(ctx context.Context, gr kinds.GroupResource, key wire.Key) (*wire.Object, error) {
+	return r.caches.FindFresh(ctx, gr, key)
 }
 
 // Objects yields the objects of a resource, in one namespace or ("") all, as Find has them.

@@ -121,7 +121,7 @@ func (s *Server) start(ctx context.Context) error {
 	if s.Name == Gapless {
 		args := []string{
 			"serve", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "warn",
-			"--bootstrap", "none",
+			"--bootstrap", "none", "--disable-admission-plugins", "ServiceAccount", // as its peers
 		}
 		if s.Store != nil {
 			args = append(args, "--etcd-servers", s.Store.URL)

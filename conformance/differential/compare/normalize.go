@@ -178,6 +178,9 @@ func byManager(value any) any {
 	return slices.SortedStableFunc(slices.Values(entries), func(a, b any) int { return strings.Compare(key(a), key(b)) })
 }
 
+// tokenVolume begins the names of volumes with tokens, which the plugin ServiceAccount adds.
+const tokenVolume = "kube-api-access-"
+
 // member puts a string member into words.
 func (f *facts) member(object map[string]any, key, text, around string) string {
 	switch {
@@ -190,6 +193,9 @@ func (f *facts) member(object map[string]any, key, text, around string) string {
 	case key == "name":
 		if prefix, ok := object["generateName"].(string); ok && len(text) == len(prefix)+5 && strings.HasPrefix(text, prefix) {
 			return prefix + "<5 letters>"
+		}
+		if len(text) == len(tokenVolume)+5 && strings.HasPrefix(text, tokenVolume) {
+			return tokenVolume + "<5 letters>"
 		}
 	}
 	return f.text(text)

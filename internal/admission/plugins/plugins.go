@@ -13,6 +13,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	upstream "k8s.io/apiserver/pkg/admission"
 
@@ -42,6 +43,8 @@ type Plugin struct {
 	Admit, Validate func(ctx context.Context, w *Write) error
 	// Waits says that it may wait for others while it is asked. A write that it concerns keeps no turn meanwhile.
 	Waits bool
+	// Metrics are what the plugin counts; nil: nothing.
+	Metrics prometheus.Collector
 }
 
 // Concern is writes of a resource, or of one of its subresources. Of [Everything] it is those of all of them.
@@ -49,6 +52,11 @@ type Concern struct {
 	Resource    kinds.GroupResource
 	Subresource string
 	Operations  []upstream.Operation
+	// Idle reports that the plugin has nothing to say of these writes at the moment, whatever they are, so that
+	// they are not prepared for plugins; nil: it may always have.
+	Idle func() bool
+	// Waits is Plugin.Waits for these writes, at the moment; nil: it does not.
+	Waits func() bool
 }
 
 // Everything is the resource of a Concern with writes of all resources, and of their subresources. A plugin has no
@@ -69,13 +77,14 @@ func (w *Write) Changed() { w.changed = true }
 
 // Set is plugins in the order in which they are asked. It is safe for concurrent use if they are.
 type Set struct {
-	concerned map[where]group
+	concerned map[where][]concerned
 }
 
-// group is the plugins that some writes concern.
-type group struct {
-	plugins []Plugin
-	waits   bool // one of them does
+// concerned is a plugin that some writes concern.
+type concerned struct {
+	*Plugin
+
+	concern *Concern
 }
 
 type where struct {
@@ -88,11 +97,11 @@ var _ admission.Plugin = (*Set)(nil)
 
 // NewSet returns a set of plugins in this order.
 func NewSet(in ...Plugin) *Set {
-	s := &Set{concerned: map[where]group{}}
+	s := &Set{concerned: map[where][]concerned{}}
 	for _, p := range in {
 		for _, c := range p.Concerns {
 			for _, op := range c.Operations {
-				s.add(p, where{c.Resource, c.Subresource, op})
+				s.add(concerned{&p, &c}, where{c.Resource, c.Subresource, op})
 			}
 		}
 	}
@@ -101,24 +110,19 @@ func NewSet(in ...Plugin) *Set {
 
 // add adds a plugin behind the others that some writes concern: a place that others have too begins with those of all
 // places.
-func (s *Set) add(p Plugin, at where) {
+func (s *Set) add(p concerned, at where) {
 	if at.resource == Everything {
 		for other, of := range s.concerned {
 			if other.op == at.op && other != at {
-				s.concerned[other] = of.and(p)
+				s.concerned[other] = append(slices.Clip(of), p)
 			}
 		}
 	}
-	s.concerned[at] = s.at(at).and(p)
-}
-
-// and returns the group with one plugin more.
-func (g group) and(p Plugin) group {
-	return group{append(slices.Clip(g.plugins), p), g.waits || p.Waits}
+	s.concerned[at] = append(slices.Clip(s.at(at)), p)
 }
 
 // at returns the plugins that writes of a place concern.
-func (s *Set) at(place where) group {
+func (s *Set) at(place where) []concerned {
 	if of, has := s.concerned[place]; has {
 		return of
 	}
@@ -127,12 +131,16 @@ func (s *Set) at(place where) group {
 
 // Handles implements admission.Plugin.
 func (s *Set) Handles(r *kinds.Resource, subresource string, op upstream.Operation) bool {
-	return len(s.at(where{r.GR(), subresource, op}).plugins) > 0
+	return slices.ContainsFunc(s.at(where{r.GR(), subresource, op}), func(p concerned) bool {
+		return p.concern.Idle == nil || !p.concern.Idle()
+	})
 }
 
 // Waits implements admission.Plugin.
 func (s *Set) Waits(r *kinds.Resource, subresource string, op upstream.Operation) bool {
-	return s.at(where{r.GR(), subresource, op}).waits
+	return slices.ContainsFunc(s.at(where{r.GR(), subresource, op}), func(p concerned) bool {
+		return p.Waits || p.concern.Waits != nil && p.concern.Waits()
+	})
 }
 
 // Admit implements admission.Plugin. What plugins have changed is brought into the form of its kind
@@ -167,8 +175,8 @@ func (s *Set) Validate(ctx context.Context, a upstream.Attributes) error {
 	return nil
 }
 
-func (s *Set) of(a upstream.Attributes) []Plugin {
-	return s.at(where{a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()}).plugins
+func (s *Set) of(a upstream.Attributes) []concerned {
+	return s.at(where{a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()})
 }
 
 func writeOf(a upstream.Attributes) *Write {

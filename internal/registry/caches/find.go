@@ -1,6 +1,7 @@
 package caches
 
 import (
+	"context"
 	"iter"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -20,6 +21,20 @@ func (s *Set) Find(gr kinds.GroupResource, key wire.Key) *wire.Object {
 		return nil
 	}
 	return cached.Read(o)
+}
+
+// FindFresh returns an object as Find does; when the cache has none, as Resource.Fresh has it.
+// It returns nil when there is none. Errors: those of Resource.FreshOf.
+func (s *Set) FindFresh(ctx context.Context, gr kinds.GroupResource, key wire.Key) (*wire.Object, error) {
+	cached := s.Lookup(gr)
+	if cached == nil {
+		return nil, s.Unread(gr)
+	}
+	o, err := cached.Find(ctx, key)
+	if o == nil || err != nil {
+		return nil, err
+	}
+	return cached.Read(o), nil
 }
 
 // Objects yields the objects of a resource, in one namespace or ("") all, as Find returns them.
