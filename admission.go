@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/gapless-io/gapless/internal/addresses"
 	"github.com/gapless-io/gapless/internal/admission"
-	"github.com/gapless-io/gapless/internal/admission/addresses"
 	"github.com/gapless-io/gapless/internal/admission/guard"
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/admission/plugins/writes"
@@ -46,11 +46,11 @@ func (a asked) Rules(ctx context.Context, u user.Info, namespace string) (auth.R
 }
 
 var (
-	_ addresses.Cluster = cluster{}
-	_ guard.Cluster     = cluster{}
-	_ plugins.Cluster   = cluster{}
-	_ policy.Cluster    = cluster{}
-	_ webhook.Cluster   = cluster{}
+	_ addresses.Verbs = cluster{}
+	_ guard.Cluster   = cluster{}
+	_ plugins.Cluster = cluster{}
+	_ policy.Cluster  = cluster{}
+	_ webhook.Cluster = cluster{}
 )
 
 // Types implements policy.Cluster.
@@ -75,8 +75,5 @@ func (s *Server) admit(cfg *registry.Config) {
 	checks = append(checks, plugins.NewSet(s.plugins...),
 		guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
 		s.policies, s.webhooks)
-	if s.cfg.Etcd.used() {
-		checks = append(checks, addresses.New(s.cluster))
-	}
 	cfg.Admission = checks
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gapless-io/gapless/internal/addresses"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/seam"
@@ -43,6 +44,8 @@ type backend struct {
 	status func(ctx context.Context) (any, error)
 	// turn runs controllers on one replica at a time; nil: there is only this server.
 	turn *serve.Turn
+	// nodePorts is where all servers register node ports; nil: there is only this server.
+	nodePorts *addresses.Shared
 }
 
 // openLog opens the log of a server that keeps its objects in its data directory.

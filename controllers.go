@@ -114,6 +114,7 @@ func (s *Server) newRegistry(live *kinds.Live) background {
 		cfg.Collector = b.garbage
 	}
 	s.admit(&cfg)
+	s.allocate(&cfg)
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
 	if s.cfg.EventTTL > 0 && !s.cfg.Etcd.used() { // there they have leases, as those of kube-apiserver
@@ -127,6 +128,7 @@ func (s *Server) newRegistry(live *kinds.Live) background {
 // runBackground runs what there is from when the server serves.
 func (s *Server) runBackground(ctx context.Context, g *errgroup.Group, b background) {
 	s.runManaged(ctx, g)
+	s.runWhenReady(ctx, g, s.leading(s.addresses.Run))
 	if b.objects != nil {
 		s.runWhenReady(ctx, g, s.leading(b.objects.Run))
 	}

@@ -147,6 +147,12 @@ type Config struct {
 	// that are not named. Nil means *. Over etcd those that are not named stand still while a
 	// kube-controller-manager works, which renews its Lease. See docs/controllers.md.
 	Controllers []string
+	// ServiceClusterIPRanges are the ranges of which Services get their cluster IPs, like "10.0.0.0/24": one, or one of
+	// each IP family, the default first; nil means DefaultServiceClusterIPRange. They are made the ServiceCIDR
+	// "kubernetes" if there is none; otherwise that one counts. ServiceNodePortRange is that of node ports; "" means
+	// DefaultServiceNodePortRange, or over etcd the one in which other servers have registered theirs.
+	ServiceClusterIPRanges []string
+	ServiceNodePortRange   string
 	// EnableAdmissionPlugins and DisableAdmissionPlugins turn admission plugins of kube-apiserver, by their names there,
 	// on and off: AdmissionPlugins has those that can be. Those that are in neither are on if they are in
 	// DefaultAdmissionPlugins. docs/kinds.md says what they do.
@@ -223,7 +229,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkControllers(c.Controllers); err != nil {
 		return c, err
 	}
-	if err := c.checkPlugins(); err != nil {
+	if err := errors.Join(c.checkPlugins(), c.checkServiceRanges()); err != nil {
 		return c, err
 	}
 	if c, err = c.authorization(); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
+	"github.com/gapless-io/gapless/internal/addresses"
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
@@ -77,8 +78,9 @@ type Server struct {
 	policies    *policy.Plugin      // of admission
 	webhooks    *webhook.Plugin     // of admission
 	backend     *backend
-	managed     *managed        // nil: nothing is left to a kube-controller-manager
-	history     *starts.History // nil: another replica, of another history, may have answered before
+	managed     *managed             // nil: nothing is left to a kube-controller-manager
+	history     *starts.History      // nil: another replica, of another history, may have answered before
+	addresses   *addresses.Allocator // of Services
 	manifests   *manifest.Files
 	applied     Applied
 	auditPolicy *audit.Policy
@@ -240,10 +242,20 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 	if err != nil {
 		return err
 	}
-	cfg := bootstrap.Config{Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger}
-	cfg.Trust = s.trust
+	ranges, err := s.cfg.clusterIPRanges()
+	if err != nil {
+		return err
+	}
+	cfg := bootstrap.Config{
+		Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger, ServiceIP: s.addresses.First,
+		ServiceRanges: ranges, Trust: s.trust,
+	}
 	if s.cfg.Etcd.used() {
 		cfg.Address = netip.AddrPort{} // its Service needs an address of the cluster, and its endpoints all replicas
+	}
+	if cfg.Address.IsValid() && cfg.Address.Addr().Is6() != ranges[0].Addr().Is6() { // upstream's text
+		return fmt.Errorf("service IP family %q must match public address family %q: name a range of the family of "+
+			"--listen first (--service-cluster-ip-range)", ranges[0], cfg.Address.Addr())
 	}
 	if s.cfg.Bootstrap == BootstrapCluster {
 		cfg.CA = s.credentials.CA()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/addresses"
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/refusal"
@@ -51,6 +52,19 @@ func isHealth(path string) bool {
 	return false
 }
 
+// repairAddresses finds what the writes of Services have left when the server ended, and gives those that were stored
+// before there were allocations what they lack. Who may read is served also if that cannot be written.
+func (s *Server) repairAddresses(ctx context.Context) {
+	grace := time.Duration(0) // nobody writes yet
+	if s.cfg.Etcd.used() {
+		grace = addresses.Grace
+	}
+	if err := s.addresses.Repair(ctx, grace); err != nil && ctx.Err() == nil {
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "addresses of Services were not all repaired; it is tried again",
+			slog.Any("err", err))
+	}
+}
+
 // start waits until everything is read, makes what is there from the start, and opens the gate. It
 // returns nil too if the server, whose context is ctx, was stopped meanwhile, or running, the context of
 // its parts, has ended.
@@ -61,6 +75,7 @@ func (s *Server) start(ctx, running context.Context, objects *bootstrap.Controll
 	if objects != nil {
 		objects.Make(running)
 	}
+	s.repairAddresses(running)
 	starting, end := context.WithCancel(running)
 	defer end()
 	defer context.AfterFunc(ctx, end)()

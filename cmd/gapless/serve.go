@@ -55,6 +55,8 @@ type serveFlags struct {
 	faultsSeed    uint64
 	faultRules    string
 	ephemeral     string
+	clusterIPs    []string
+	nodePorts     string
 	enable        []string
 	disable       []string
 	admission     string
@@ -151,6 +153,12 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 	flags.StringVar(&f.clientKey, "client-key-algorithm", "",
 		"algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other "+
 			"algorithm is replaced (default that of the existing key, or ecdsa)")
+	flags.StringSliceVar(&f.clusterIPs, "service-cluster-ip-range", nil,
+		"range of which Services get their cluster IPs, or one of each IP family, the default first; a ServiceCIDR kubernetes "+
+			"that is there counts instead (default "+gapless.DefaultServiceClusterIPRange+")")
+	flags.StringVar(&f.nodePorts, "service-node-port-range", "",
+		"range of which Services get their node ports; all servers over one etcd have the same (default "+
+			gapless.DefaultServiceNodePortRange+", or what others have registered)")
 	flags.StringSliceVar(&f.enable, "enable-admission-plugins", nil,
 		"admission plugins of kube-apiserver that are asked besides those that are by default ("+
 			strings.Join(gapless.DefaultAdmissionPlugins(), ", ")+"), of "+strings.Join(gapless.AdmissionPlugins(), ", "))
@@ -180,6 +188,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		From: f.from, EnableAdmissionPlugins: f.enable, DisableAdmissionPlugins: f.disable,
 		AdmissionControlConfigFile: f.admission, Controllers: f.controllers,
 		DefaultNotReadyTolerationSeconds: &f.notReady, DefaultUnreachableTolerationSeconds: &f.unreachable,
+		ServiceClusterIPRanges: f.clusterIPs, ServiceNodePortRange: f.nodePorts,
 		AuthorizationMode:        strings.Join(f.modes, ","),
 		Authorization:            f.authorization,
 		Authentication:           f.callers,

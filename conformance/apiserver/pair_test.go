@@ -145,12 +145,14 @@ func (all *servers) play(t *testing.T, one script.Script) (p played) {
 	return p
 }
 
-// complete makes tokens readable, and adds audit events and what webhooks were asked.
+// complete makes tokens readable, gives what a server chooses by chance names, and adds audit events and what webhooks
+// were asked.
 func (s *server) complete(t *testing.T, transcript play.Transcript) play.Transcript {
 	t.Helper()
+	names := chosen{}
 	for _, r := range transcript.Results {
 		if r.Answer != nil {
-			r.Answer.Body = readable(t, r.Answer.Body)
+			r.Answer.Body = names.hide(readable(t, r.Answer.Body))
 		}
 	}
 	transcript.Results = append(transcript.Results, append(s.events(t, transcript), s.hook.heard()...)...)

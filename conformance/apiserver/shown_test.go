@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"hash/crc32"
 	"net/http"
 	"os"
@@ -54,6 +55,30 @@ func relative(claims map[string]any, issued float64) {
 			claims[key] = value - issued
 		}
 	}
+}
+
+// chosen has the names of the addresses and node ports that a server has chosen for Services, in the order in which they
+// are seen. Scripts choose theirs in the other part of the ranges.
+type chosen map[string]string
+
+var (
+	clusterIP = regexp.MustCompile(`\b10\.0\.0\.(1[7-9]|[2-9]\d|1\d\d|2[0-4]\d|25[0-4])\b`)
+	nodePort  = regexp.MustCompile(`"(?:n|healthCheckN)odePort":(3008[6-9]|3009\d|30[1-9]\d\d|31\d\d\d|32[0-7]\d\d)\b`)
+)
+
+func (c chosen) hide(body []byte) []byte {
+	name := func(of, what string) string {
+		if c[of] == "" {
+			c[what] += "|"
+			c[of] = fmt.Sprintf("<%s %d>", what, len(c[what]))
+		}
+		return c[of]
+	}
+	body = clusterIP.ReplaceAllFunc(body, func(ip []byte) []byte { return []byte(name(string(ip), "address")) })
+	return nodePort.ReplaceAllFunc(body, func(port []byte) []byte {
+		before, number, _ := strings.Cut(string(port), ":")
+		return []byte(before + `:"` + name(number, strings.Trim(before, `"`)) + `"`)
+	})
 }
 
 // events are the audit events of the steps of a transcript that have an Audit-Id, as results.

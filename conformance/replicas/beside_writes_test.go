@@ -115,7 +115,7 @@ func resourceOf(catalog *kinds.Catalog, o map[string]any) *kinds.Resource {
 	return nil
 }
 
-// needsAddress reports whether gapless refuses an object beside kube-apiserver: a Service that needs an address.
+// needsAddress reports whether an object gets addresses that its twin cannot have: services_test.go has those.
 func needsAddress(o map[string]any) bool {
 	spec, _ := o["spec"].(map[string]any)
 	return o["kind"] == "Service" && spec["clusterIP"] != "None" && spec["type"] != "ExternalName"

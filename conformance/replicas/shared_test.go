@@ -227,28 +227,6 @@ func TestAWatchMovesFromOneServerToTheOther(t *testing.T) {
 	}
 }
 
-// TestAServiceWithAnAddressIsLeftToKubeAPIServer: gapless does not allocate, and does not store half of one.
-func TestAServiceWithAnAddressIsLeftToKubeAPIServer(t *testing.T) {
-	s := startSides(t)
-	const text = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"addressed"},"spec":{"ports":[{"port":80}]}}`
-	_, err := s.replica.Resource(services).Namespace("default").Create(t.Context(), object(t, text), metav1.CreateOptions{})
-	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "send this write to kube-apiserver") {
-		t.Errorf("create a Service that needs an address: %v, want a refusal that says what to do", err)
-	}
-	if _, err := s.kubectl.Resource(services).Namespace("default").Create(t.Context(), object(t, text),
-		metav1.CreateOptions{}); err != nil {
-		t.Fatalf("create it at kube-apiserver: %v", err)
-	}
-	if got := s.same(t, services, "default", "addressed"); got.Object["spec"].(map[string]any)["clusterIP"] == nil {
-		t.Errorf("the Service has no address: %v", got.Object)
-	}
-	if _, err := s.replica.Resource(services).Namespace("default").Patch(t.Context(), "addressed", types.MergePatchType,
-		[]byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
-		t.Errorf("change its labels: %v", err)
-	}
-	s.same(t, services, "default", "addressed")
-}
-
 // TestWithoutEtcdOnlyTheLastKnownStateIsServed: who needs more gets 503 at once, until etcd is back.
 func TestWithoutEtcdOnlyTheLastKnownStateIsServed(t *testing.T) {
 	s := startSides(t)

@@ -39,6 +39,10 @@ type Config struct {
 	// Address is where clients reach the server. Without it the Controller leaves out the Service
 	// kubernetes with its endpoints: other servers have the same objects, and addresses of their own.
 	Address netip.AddrPort
+	// ServiceIP returns the address of the Service kubernetes; nil: it has none. ServiceRanges are those of the
+	// ServiceCIDR kubernetes; without them the Controller leaves it out.
+	ServiceIP     func() netip.Addr
+	ServiceRanges []netip.Prefix
 	// CA is the certificate, in PEM, of the CA of the server's certificate. Without it the
 	// Controller leaves out what kube-controller-manager maintains.
 	CA []byte
@@ -55,6 +59,8 @@ type Controller struct {
 	verbs   Verbs
 	live    *kinds.Live
 	address netip.AddrPort
+	ip      func() netip.Addr // of the Service kubernetes; nil: none
+	ranges  []netip.Prefix    // of the ServiceCIDR kubernetes
 	ca      []byte
 	keepCAs bool
 	warned  sync.Once // that another CA is kept
@@ -70,7 +76,7 @@ type Controller struct {
 func New(cfg Config) *Controller {
 	return &Controller{
 		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, keepCAs: cfg.KeepOtherCAs,
-		trust: cfg.Trust, logger: cfg.Logger,
+		logger: cfg.Logger, ip: cfg.ServiceIP, ranges: cfg.ServiceRanges, trust: cfg.Trust,
 		due: due{wake: make(chan struct{}, 1)},
 	}
 }

@@ -21,6 +21,8 @@ type object struct {
 	// correct returns the corrected form of the existing object, nil if it is correct. An
 	// error other than errReplace ends the attempt.
 	correct func(there []byte) (any, error)
+	// status does the same for the status of the object that is correct otherwise; nil: nothing is wanted of it.
+	status func(there []byte) (any, error)
 }
 
 // errReplace says that an object cannot be corrected, but must be recreated.
@@ -51,7 +53,10 @@ func (c *Controller) ensure(ctx context.Context, o object) error {
 	t.Name = o.name
 	var err error
 	for range attempts {
-		if err = c.ensureNow(ctx, t, o); err == nil || !isConflict(err) {
+		if err = c.ensureNow(ctx, t, o); err == nil && o.status != nil {
+			err = c.ensureStatus(ctx, t, o)
+		}
+		if err == nil || !isConflict(err) {
 			break
 		}
 	}
@@ -84,6 +89,25 @@ func (c *Controller) ensureNow(ctx context.Context, t kinds.Target, o object) er
 	if err != nil {
 		return err
 	}
+	_, err = c.verbs.Update(ctx, t, body, metav1.UpdateOptions{FieldManager: manager})
+	return err
+}
+
+// ensureStatus corrects the status of an object.
+func (c *Controller) ensureStatus(ctx context.Context, t kinds.Target, o object) error {
+	there, err := c.verbs.Get(ctx, t, "")
+	if err != nil {
+		return err
+	}
+	corrected, err := o.status(there.JSON())
+	if err != nil || corrected == nil {
+		return err
+	}
+	body, err := json.Marshal(corrected)
+	if err != nil {
+		return err
+	}
+	t.Subresource = "status"
 	_, err = c.verbs.Update(ctx, t, body, metav1.UpdateOptions{FieldManager: manager})
 	return err
 }

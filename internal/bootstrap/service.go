@@ -12,17 +12,15 @@ const (
 	// serviceName is that of the Service of the API server and of its endpoints, which
 	// are in the namespace default.
 	serviceName = "kubernetes"
-	// clusterIP is the Service's: the first of kubeadm's range. No other is allocated.
-	clusterIP = "10.96.0.1"
-	httpsPort = 443
-	portName  = "https"
+	httpsPort   = 443
+	portName    = "https"
 )
 
 // own returns the server's own objects: kubernetes pkg/controlplane, controllers
 // kubernetesservice and reconcilers. The Controller restores them when they are changed or
 // deleted.
 func (c *Controller) own() []object {
-	own := append(classes(), c.trustObject()...)
+	own := append(append(classes(), c.serviceRanges()...), c.trustObject()...)
 	if !c.address.IsValid() {
 		return own
 	}
@@ -71,20 +69,23 @@ func (c *Controller) own() []object {
 }
 
 func (c *Controller) service() *corev1.Service {
-	return &corev1.Service{
+	s := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: serviceName, Namespace: metav1.NamespaceDefault,
 			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
 		},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeClusterIP, ClusterIP: clusterIP, ClusterIPs: []string{clusterIP},
-			IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol}, IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
+			Type: corev1.ServiceTypeClusterIP, IPFamilyPolicy: new(corev1.IPFamilyPolicySingleStack),
 			SessionAffinity: corev1.ServiceAffinityNone,
 			Ports: []corev1.ServicePort{{
 				Name: portName, Protocol: corev1.ProtocolTCP, Port: httpsPort, TargetPort: intstr.FromInt32(c.port()),
 			}},
 		},
 	}
+	if c.ip != nil {
+		s.Spec.ClusterIP = c.ip().String()
+	}
+	return s
 }
 
 func (c *Controller) port() int32 { return int32(c.address.Port()) }

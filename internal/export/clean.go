@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/client"
@@ -76,6 +77,14 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 	case "services", "endpoints", "endpointslices.discovery.k8s.io":
 		if !o.All && name == "kubernetes" && meta["namespace"] == corev1.NamespaceDefault {
 			return byStart
+		}
+	case "servicecidrs.networking.k8s.io":
+		if !o.All && name == "kubernetes" {
+			return byStart
+		}
+	case "ipaddresses.networking.k8s.io":
+		if labels, _ := meta["labels"].(map[string]any); labels[networkingv1.LabelManagedBy] == "ipallocator.k8s.io" {
+			return byController // they are made with the Services, which could not be created beside them
 		}
 	case "priorityclasses.scheduling.k8s.io":
 		if !o.All && strings.HasPrefix(name, "system-") { // nobody else may have such names

@@ -123,6 +123,13 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 			why: byStart,
 		},
 		"certificate": {r: resource("", "configmaps"), object: `{"metadata":{"name":"kube-root-ca.crt"}}`, why: byStart},
+		"ranges of Services": {
+			r: resource("networking.k8s.io", "servicecidrs"), object: `{"metadata":{"name":"kubernetes"}}`, why: byStart,
+		},
+		"address of a Service": {
+			r: resource("networking.k8s.io", "ipaddresses"), object: `{"metadata":{"name":"10.0.0.9",` +
+				`"labels":{"ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"}}}`, why: byController,
+		},
 		"service": {
 			r: resource("", "services"), object: `{"metadata":{"name":"kubernetes","namespace":"default"}}`, why: byStart,
 		},

@@ -57,6 +57,17 @@ func (r *Registry) Objects(gr kinds.GroupResource, namespace string) iter.Seq[*w
 	return r.caches.Objects(gr, namespace)
 }
 
+// Fresh waits until Find and Objects of a resource, and its followers, have all writes that were acknowledged before the
+// call. Errors: those of a list of the most recent state.
+func (r *Registry) Fresh(ctx context.Context, gr kinds.GroupResource) error {
+	cached := r.caches.Lookup(gr)
+	if cached == nil {
+		return nil
+	}
+	_, err := cached.Fresh(ctx, "")
+	return err
+}
+
 func followersOf(all []Follower) map[kinds.GroupResource][]Follower {
 	by := map[kinds.GroupResource][]Follower{}
 	for _, f := range all {

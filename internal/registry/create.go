@@ -124,7 +124,8 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	defer decided.release()
+	became := NotWritten
+	defer func() { decided.release(became) }()
 	w.target.Name = u.GetName() // a plugin may have given it one
 	if w.mayWait() {
 		again, err := r.gate.Enter(ctx, w.target)
@@ -145,6 +146,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		return unstored(w.cached, key, decided.value)
 	}
 	done, err := w.cached.Commit(ctx, store.Txn{Key: w.cached.Key(key), Value: decided.value})
+	became = outcomeOf(err)
 	leave()
 	if conflict, is := errors.AsType[*store.ConflictError](err); is {
 		return nil, existing(w, conflict)
@@ -158,6 +160,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
 		return nil, err
 	}
+	became = Written
 	return written(w.cached, key, decided.value, done.Revision)
 }
 
@@ -198,8 +201,26 @@ func (r *Registry) prepareCreate(ctx context.Context, w write, u *unstructured.U
 		return decision{}, err
 	}
 
+	// Allocate: as upstream's BeginCreate of a registry store, before the rules are checked.
+	end, err := r.allocate(ctx, w, u, nil)
+	if err != nil {
+		return decision{}, err
+	}
+	d, err := r.finishCreate(ctx, w, u, creation{managed: managed, versioned: versioned})
+	return allocated(d, end, err)
+}
+
+// creation is what the first steps of a creation leave to the last ones: the managed fields, as encode takes them, and
+// whether the client gave the object a resourceVersion.
+type creation struct {
+	managed   []byte
+	versioned bool
+}
+
+// finishCreate does the steps after all has been filled in.
+func (r *Registry) finishCreate(ctx context.Context, w write, u *unstructured.Unstructured, c creation) (decision, error) {
 	// Check.
-	warnings, err := r.checkCreate(resource, u)
+	warnings, err := r.checkCreate(w.target.Resource, u)
 	warn(ctx, warnings)
 	if err != nil {
 		return decision{}, err
@@ -214,12 +235,12 @@ func (r *Registry) prepareCreate(ctx context.Context, w write, u *unstructured.U
 	}
 	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
 	// that is no number. It answers 500, which clients retry.
-	if (versioned || hasVersion(u)) && !w.dryRun {
+	if (c.versioned || hasVersion(u)) && !w.dryRun {
 		return decision{}, wire.BadRequest("resourceVersion should not be set on objects to be created")
 	}
 
 	// Encode.
-	return r.encodeSettled(ctx, resource, u, managed)
+	return r.encodeSettled(ctx, w.target.Resource, u, c.managed)
 }
 
 // checkCreate applies the rules of the kind to a new object. It returns the warnings about it, also

@@ -30,7 +30,7 @@ func (r *Registry) encodeSettled(
 		}
 	}
 	held := d
-	defer func() { held.release() }() // also after a panic, which ends only this request
+	defer func() { held.release(NotWritten) }() // also after a panic, which ends only this request
 	if d.value, err = r.encode(ctx, resource, u, managed); err != nil {
 		return decision{}, err
 	}

@@ -17,6 +17,7 @@
 //	mutate         plugins may change the object (webhooks and policies)
 //	restrict       they can change no more than the client
 //	finish         what the server makes of it: the generation, what its kind fills in
+//	allocate       what no other object of the resource may have (addresses)
 //	check          the rules of the kind
 //	validate       plugins may refuse it
 //	encode         the bytes to store; before that the hook of a resource settles the object,
@@ -80,6 +81,8 @@ type Config struct {
 	ProvisionNamespaces bool
 	// Followers keep what they need of some resources in memory.
 	Followers []Follower
+	// Allocators are those of the built-in resources that have one.
+	Allocators map[kinds.GroupResource]Allocator
 	// KeepNamespaces says whether the content of namespaces under deletion, and their finalizer, is left to another
 	// program now; nil: it never is. LookAtNamespaces is called when that ends.
 	KeepNamespaces func() bool
@@ -117,6 +120,7 @@ type Registry struct {
 	plugins     admission.Plugin // that are asked about writes; nil: none
 	provisions  bool             // Config.ProvisionNamespaces
 	followers   map[kinds.GroupResource][]Follower
+	allocators  map[kinds.GroupResource]Allocator
 	conflicts   keylock.Locks // of writes that were slower than another one
 	// stale is Config.Stale.
 	stale func(ctx context.Context, key string, revision int64) (bool, error)
@@ -159,7 +163,8 @@ func New(cfg Config) *Registry {
 		hooks: map[kinds.GroupResource]hook{kinds.Definitions(): definitions},
 		stale: cfg.Stale, lead: cfg.Lead, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw),
 		collector: cfg.Collector,
-		plugins:   cfg.Admission, provisions: cfg.ProvisionNamespaces, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
+		plugins:   cfg.Admission, provisions: cfg.ProvisionNamespaces, followers: followersOf(cfg.Followers),
+		allocators: cfg.Allocators, decided: make(chan struct{}), problem: errLoading,
 	}
 	if r.plugins != nil {
 		r.plugins = decided{r.plugins, r}

@@ -136,6 +136,19 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 		return decision{}, err
 	}
 
+	// Allocate: as upstream's BeginUpdate of a registry store, before the rules are checked.
+	end, err := r.allocate(ctx, w, u, old)
+	if err != nil {
+		return decision{}, err
+	}
+	d, err := r.finishUpdate(ctx, w, u, old, current)
+	return allocated(d, end, err)
+}
+
+// finishUpdate does the steps after all has been filled in.
+func (r *Registry) finishUpdate(
+	ctx context.Context, w write, u, old *unstructured.Unstructured, current *wire.Object,
+) (decision, error) {
 	// Check.
 	if err := checkUpdate(ctx, w.target, u, old); err != nil {
 		return decision{}, err

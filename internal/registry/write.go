@@ -104,12 +104,17 @@ type decision struct {
 	after []byte
 	// end ends what the decision holds until it is committed or given up; nil: it holds nothing.
 	end func()
+	// allocated ends what was allocated for the object; nil: nothing was.
+	allocated func(Outcome)
 }
 
-// release ends what a decision holds; it is committed or given up.
-func (d decision) release() {
+// release ends what a decision holds, of which o has become.
+func (d decision) release(o Outcome) {
 	if d.end != nil {
 		d.end()
+	}
+	if d.allocated != nil {
+		d.allocated(o)
 	}
 }
 
@@ -123,7 +128,8 @@ type outcome struct {
 // ends the decision. Errors: *store.ConflictError when the object has changed meanwhile; others are
 // for the client.
 func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d decision) (outcome, error) {
-	defer d.release()
+	became := NotWritten
+	defer func() { d.release(became) }()
 	if !d.remove && d.value == nil {
 		rewrite, err := r.mustRewrite(ctx, w, current)
 		if err != nil || !rewrite {
@@ -150,13 +156,15 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 		return outcome{object: o}, err
 	}
 	done, err := w.cached.Commit(ctx, txn)
-	if err != nil {
+	if became = outcomeOf(err); err != nil {
 		return outcome{}, stored.Failure(err)
 	}
 	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
 		return outcome{}, err
 	}
+	became = Written
 	if d.remove {
+		r.giveBack(ctx, w, current)
 		if d.after == nil && w.target.Resource.ReturnDeleted {
 			// A deletion is answered under its own version (etcd3 store.conditionalDelete).
 			last = last.WithResourceVersion(kube.ResourceVersion(done.Revision))

@@ -107,7 +107,8 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 				"--client-ca-file=certs/client-cert-auth-ca.crt",
 				"--service-account-issuer=https://127.0.0.1:2/",
 				"--service-account-key-file=certs/sa-signer.crt", "--service-account-signing-key-file=certs/sa-signer.key",
-			}), []string{"allow-privileged", "service-cluster-ip-range"}},
+				"--service-cluster-ip-range=10.0.0.0/24",
+			}), []string{"allow-privileged"}},
 		"kwokctl": {kwokArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=0.0.0.0:2", "--authorization-mode=Node,RBAC"}, always,
 			[]string{

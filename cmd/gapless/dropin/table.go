@@ -18,6 +18,7 @@ func apiserverTable() table {
 		encryption-provider-config encryption-provider-config-automatic-reload? event-ttl
 		http2-max-streams-per-connection
 		service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-key-file
+		service-cluster-ip-range service-node-port-range
 		tls-cert-file tls-private-key-file token-auth-file`)
 	t.add(handled, "", `admission-control authentication-config authorization-config authorization-mode bind-address
 		cert-dir disable-admission-plugins enable-admission-plugins etcd-prefix etcd-servers max-mutating-requests-inflight max-requests-inflight
@@ -33,7 +34,7 @@ func apiserverTable() table {
 func (t table) network() {
 	t.add(ignored, "the service kubernetes has the address that the server listens on",
 		"advertise-address endpoint-reconciler-type external-hostname")
-	t.add(ignored, "the range is fixed", "service-cluster-ip-range service-node-port-range kubernetes-service-node-port")
+	t.add(ignored, "the service kubernetes has no node port", "kubernetes-service-node-port")
 	t.add(ignored, "browsers of other sites are not answered", "cors-allowed-origins strict-transport-security-directives")
 	t.add(ignored, "a port is not shared", "permit-address-sharing? permit-port-sharing?")
 	t.add(ignored, "both versions of HTTP are served", "disable-http2-serving? goaway-chance")

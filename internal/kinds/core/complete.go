@@ -138,7 +138,9 @@ func dropOfType(u, old tree.Object) error {
 	drop("allocateLoadBalancerNodePorts", balanced, balances)
 	drop("loadBalancerClass", balanced, balances)
 	drop("externalTrafficPolicy", external(was), external(now))
-	if status := tree.Child(u, "status"); !balances && len(tree.Child(status, "loadBalancer")) > 0 {
+	// A write of the status that changes it is checked instead.
+	if status := tree.Child(u, "status"); !balances && len(tree.Child(status, "loadBalancer")) > 0 &&
+		reflect.DeepEqual(u["status"], old["status"]) {
 		status["loadBalancer"] = tree.Object{}
 	}
 	return nil

@@ -120,7 +120,7 @@ func serviceKinds() []*kinds.Resource {
 			Fields:   []wire.FieldPath{gokind.At("spec.clusterIP"), gokind.At("spec.type")},
 			Complete: completeService, Table: serviceTable(),
 		}, gokind.Rules[*corev1.Service]{
-			First: validateClusterIPs, Object: validateService, Create: validateNewService, Update: validateServiceUpdate,
+			First: ValidateClusterIPs, Object: validateService, Create: validateNewService, Update: validateServiceUpdate,
 			Status: validateServiceStatus,
 			Warn:   warnService, WarnStatus: warnServiceStatus,
 		}),

@@ -26,10 +26,10 @@ func otherAddresses(o, old *corev1.Service) field.ErrorList {
 	return append(errs, sourceRanges(o, old)...)
 }
 
-// validateClusterIPs checks the cluster IPs of a Service, and their families. Upstream's allocator does so before
+// ValidateClusterIPs checks the cluster IPs of a Service, and their families. Upstream's allocator does so before
 // anything else is checked (pkg/registry/core/service/storage alloc.go initIPFamilyFields). What an update leaves as it
 // was is not checked: earlier versions stored any addresses.
-func validateClusterIPs(o, old *corev1.Service) field.ErrorList {
+func ValidateClusterIPs(o, old *corev1.Service) field.ErrorList {
 	switch spec := &o.Spec; {
 	case spec.Type == corev1.ServiceTypeExternalName:
 		return nil

@@ -76,7 +76,7 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 		errs = append(errs, check.OneOf(check.Spec(), "externalTrafficPolicy", spec.ExternalTrafficPolicy,
 			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	}
-	if spec.Type == corev1.ServiceTypeExternalName { // for the others see validateClusterIPs
+	if spec.Type == corev1.ServiceTypeExternalName { // for the others see ValidateClusterIPs
 		errs = append(errs, checkFamilies(spec)...)
 	}
 	if class := spec.LoadBalancerClass; class != nil && spec.Type == corev1.ServiceTypeLoadBalancer {
@@ -266,6 +266,11 @@ func validateServiceStatus(o, old *corev1.Service) field.ErrorList {
 	kept := make([]string, 0, len(old.Status.LoadBalancer.Ingress))
 	for _, point := range old.Status.LoadBalancer.Ingress {
 		kept = append(kept, point.IP)
+	}
+	if points := o.Status.LoadBalancer.Ingress; o.Spec.Type != corev1.ServiceTypeLoadBalancer && len(points) > 0 &&
+		!reflect.DeepEqual(points, old.Status.LoadBalancer.Ingress) { // earlier versions stored any
+		return field.ErrorList{field.Forbidden(field.NewPath("status", "loadBalancer", "ingress"),
+			"may only be used when `spec.type` is 'LoadBalancer'")}
 	}
 	var errs field.ErrorList
 	for i, point := range o.Status.LoadBalancer.Ingress {

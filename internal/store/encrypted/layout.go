@@ -109,3 +109,37 @@ func (l *Layout) decrypted(ctx context.Context, key string, stored []byte) (plai
 	}
 	return plain, stale, nil
 }
+
+// EncodeBeside encrypts a value that belongs to a resource and is no object of it, as upstream's: at is its key in etcd.
+// Errors: those of Encode.
+func (l *Layout) EncodeBeside(resource, at string, value []byte) ([]byte, error) {
+	t := l.current.Load().transformer(resource)
+	if t == nil {
+		return value, nil
+	}
+	out, err := t.encrypt(l.ends, at, value)
+	if err != nil {
+		err = fmt.Errorf("encrypt %s: %w", at, err)
+		if passing(err) {
+			return nil, &store.UnavailableError{Cause: err}
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// DecodeBeside is the reverse.
+func (l *Layout) DecodeBeside(ctx context.Context, resource, at string, stored []byte) ([]byte, error) {
+	t := l.current.Load().transformer(resource)
+	if t == nil {
+		if bytes.HasPrefix(stored, []byte(prefix)) {
+			return nil, fmt.Errorf("decrypt %s: %w", at, errNoKeys)
+		}
+		return stored, nil
+	}
+	out, _, err := t.decrypt(ctx, at, stored)
+	if err != nil {
+		return nil, fmt.Errorf("decrypt %s: %w", at, err)
+	}
+	return out, nil
+}
