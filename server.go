@@ -251,6 +251,7 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 		ServiceRanges: ranges, Trust: s.trust,
 	}
 	if s.cfg.Etcd.used() {
+		cfg.Flows = bootstrap.FlowsShared
 		cfg.Address = netip.AddrPort{} // its Service needs an address of the cluster, and its endpoints all replicas
 	}
 	if cfg.Address.IsValid() && cfg.Address.Addr().Is6() != ranges[0].Addr().Is6() { // upstream's text
@@ -263,7 +264,7 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 	to.objects = bootstrap.New(cfg)
 	if s.cfg.Bootstrap == BootstrapAuto {
 		cfg.Trust = nil
-		cfg.CA, cfg.KeepOtherCAs = s.credentials.CA(), true
+		cfg.CA, cfg.KeepOtherCAs, cfg.Flows = s.credentials.CA(), true, bootstrap.FlowsLeft
 		to.upkeep = bootstrap.New(cfg)
 	}
 	return nil

@@ -145,6 +145,12 @@ const (
 // documented compares the figures with the documentation, or writes them there.
 func documented(t *testing.T, figures string) {
 	t.Helper()
+	documentedIn(t, page, begin, end, figures)
+}
+
+// documentedIn compares what stands between two marks in a page, or writes it there.
+func documentedIn(t *testing.T, page, begin, end, figures string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatalf("read a file: %v", err)

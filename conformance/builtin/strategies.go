@@ -16,6 +16,7 @@ import (
 	_ "k8s.io/kubernetes/pkg/apis/core/install"                  // …
 	_ "k8s.io/kubernetes/pkg/apis/discovery/install"             // …
 	_ "k8s.io/kubernetes/pkg/apis/events/install"                // …
+	_ "k8s.io/kubernetes/pkg/apis/flowcontrol/install"           // …
 	_ "k8s.io/kubernetes/pkg/apis/networking/install"            // …
 	_ "k8s.io/kubernetes/pkg/apis/node/install"                  // …
 	_ "k8s.io/kubernetes/pkg/apis/policy/install"                // …
@@ -58,6 +59,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/service"
 	"k8s.io/kubernetes/pkg/registry/core/serviceaccount"
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/flowschema"
+	"k8s.io/kubernetes/pkg/registry/flowcontrol/prioritylevelconfiguration"
 	"k8s.io/kubernetes/pkg/registry/networking/ingress"
 	"k8s.io/kubernetes/pkg/registry/networking/ingressclass"
 	"k8s.io/kubernetes/pkg/registry/networking/ipaddress"
@@ -143,6 +146,9 @@ func kindsOfUpstream() map[string]kindOfUpstream {
 	add("services", service.Strategy, service.StatusStrategy)
 	add("serviceaccounts", serviceaccount.Strategy, nil)
 	add("endpointslices.discovery.k8s.io", endpointslice.Strategy, nil)
+	add("flowschemas.flowcontrol.apiserver.k8s.io", flowschema.Strategy, flowschema.StatusStrategy)
+	add("prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+		prioritylevelconfiguration.Strategy, prioritylevelconfiguration.StatusStrategy)
 	add("ingresses.networking.k8s.io", ingress.Strategy, ingress.StatusStrategy)
 	add("ingressclasses.networking.k8s.io", ingressclass.Strategy, nil)
 	add("networkpolicies.networking.k8s.io", networkpolicy.Strategy, nil)
@@ -175,6 +181,7 @@ func kindsOfUpstream() map[string]kindOfUpstream {
 	add("events.events.k8s.io", event.Strategy, nil)
 	kinds["namespaces"].parts["finalize"] = namespace.FinalizeStrategy
 	kinds["pods"].parts["ephemeralcontainers"] = pod.EphemeralContainersStrategy
+	kinds["pods"].parts["resize"] = pod.ResizeStrategy
 	kinds["certificatesigningrequests.certificates.k8s.io"].parts["approval"] = certificates.ApprovalStrategy
 	kinds["customresourcedefinitions.apiextensions.k8s.io"] = definitions()
 	return kinds

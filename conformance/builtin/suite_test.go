@@ -154,9 +154,7 @@ func (s suite) play(t *testing.T, manifests []builtin.Manifest) {
 			continue // a finding of creates
 		}
 		o.target.Name = m.Name
-		if i == 0 {
-			s.subresources(t, o)
-		}
+		s.subresources(t, o, i == 0)
 		s.updates(t, o, m) // last, since it stores the status
 	}
 }

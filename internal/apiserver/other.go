@@ -41,6 +41,9 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 		s.cfg.Discovery.ServeHTTP(w, r)
 		return nil
 	}
+	if c, connects := route.Connects(s.cfg.Live.Load(), r.Method, rt.Path); connects {
+		return s.connect(w, r, c)
+	}
 	if rt.BelowVersion() {
 		return route.NotServed(s.cfg.Live.Load(), rt.Path)
 	}

@@ -11,6 +11,7 @@ import (
 // for in vain, with the end of the message.
 func TestUnservedPathsGetTheReason(t *testing.T) {
 	d := openServer(t, nil)
+	runs(t, d)
 	const (
 		pod        = "/api/v1/namespaces/default/pods/p"
 		containers = ": no containers run here, this server only keeps objects"
@@ -23,7 +24,6 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 		{"POST", pod + "/attach", "pods p", "pods/attach is not served in v1" + containers},
 		{"POST", pod + "/portforward", "pods p", "pods/portforward is not served in v1" + containers},
 		{"GET", pod + "/log?follow=true", "pods p", "pods/log is not served in v1" + containers},
-		{"PATCH", pod + "/resize", "pods p", "pods/resize is not served in v1" + containers},
 		{"GET", pod + "/proxy", "pods p", "pods/proxy is not served in v1" + proxies},
 		{"PUT", pod + "/proxy/a/b/c", "pods p", "pods/proxy is not served in v1" + proxies},
 		{"GET", "/api/v1/namespaces/default/services/s/proxy/a", "services s", "services/proxy is not served in v1" + proxies},
@@ -38,7 +38,6 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 			"mutatingadmissionpolicies.admissionregistration.k8s.io ",
 			"admissionregistration.k8s.io/v1beta1 is not served, there is v1",
 		},
-		{"GET", "/apis/flowcontrol.apiserver.k8s.io/v1", ".flowcontrol.apiserver.k8s.io ", "what is stored would have no effect"},
 		{"GET", pod + "/status/b", "pods p", "there is nothing below pods/status"},
 		{"GET", "/api/v1/namespaces/default/unicorns/u", "unicorns u", "unicorns is not served in v1"},
 		{"POST", "/apis/apps/v1/namespaces/default/unicorns", "unicorns.apps ", "unicorns is not served in apps/v1"},
@@ -118,6 +117,7 @@ func TestSubresourcesThatUpstreamHasNotGetItsMessage(t *testing.T) {
 // WebSocket and then SPDY.
 func TestUpgradeAtAnUnservedPathGetsTheReason(t *testing.T) {
 	d := openServer(t, nil)
+	runs(t, d)
 	for _, c := range []struct{ method, headers string }{
 		{"GET", fabric8 + "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"},
 		{
@@ -130,6 +130,78 @@ func TestUpgradeAtAnUnservedPathGetsTheReason(t *testing.T) {
 		body, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "no containers run here") {
 			t.Errorf("%s: %s %s, %v", c.method, resp.Status, body, err)
+		}
+	}
+}
+
+// runs makes a pod p that runs on a node n, and a service s before it.
+func runs(t *testing.T, d *testServer) {
+	t.Helper()
+	for path, body := range map[string]string{
+		"/api/v1/nodes": `{"metadata":{"name":"n"}}`,
+		"/api/v1/namespaces/default/pods": `{"metadata":{"name":"p"},` +
+			`"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`,
+		"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices": `{"metadata":{"name":"s","labels":` +
+			`{"kubernetes.io/service-name":"s"}},"addressType":"IPv4","endpoints":[]}`,
+	} {
+		if a := d.do("POST", path, body); a.StatusCode != http.StatusCreated {
+			t.Fatalf("POST %s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+	a := d.do("PATCH", "/api/v1/namespaces/default/pods/p/status", `{"status":{"podIP":"10.0.0.7","podIPs":[{"ip":"10.0.0.7"}]}}`,
+		"Content-Type: application/merge-patch+json")
+	if a.StatusCode != http.StatusOK {
+		t.Fatalf("write the status: %d %s", a.StatusCode, a.body)
+	}
+}
+
+// TestWhatDoesNotRunIsRefusedAsUpstreamRefusesIt before it connects.
+func TestWhatDoesNotRunIsRefusedAsUpstreamRefusesIt(t *testing.T) {
+	d := openServer(t, nil)
+	const pods = "/api/v1/namespaces/default/pods"
+	for name, spec := range map[string]string{
+		"one": `{"containers":[{"name":"c","image":"i"}]}`,
+		"two": `{"initContainers":[{"name":"a","image":"i"}],"containers":[{"name":"b","image":"i"},{"name":"c","image":"i"}]}`,
+		"far": `{"nodeName":"gone","containers":[{"name":"c","image":"i"}]}`,
+	} {
+		if a := d.do("POST", pods, `{"metadata":{"name":"`+name+`"},"spec":`+spec+`}`); a.StatusCode != http.StatusCreated {
+			t.Fatalf("make %s: %d %s", name, a.StatusCode, a.body)
+		}
+	}
+	a := d.do("POST", "/api/v1/namespaces/default/services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}`)
+	if a.StatusCode != http.StatusCreated {
+		t.Fatalf("make a service: %d %s", a.StatusCode, a.body)
+	}
+	for _, c := range []struct {
+		method, path string
+		code         int
+		message      string
+	}{
+		{"POST", pods + "/none/exec?command=ls", 404, `pods "none" not found`},
+		{"GET", pods + "/none/log", 404, `pods "none" not found`},
+		{"GET", pods + "/one/exec?command=ls", 400, "pod one does not have a host assigned"},
+		{"POST", pods + "/one/attach", 400, "pod one does not have a host assigned"},
+		{"POST", pods + "/two/portforward", 400, "pod two does not have a host assigned"},
+		{"GET", pods + "/two/log", 400, "a container name must be specified for pod two, choose one of: [a b c]"},
+		{"GET", pods + "/two/log?container=d", 400, "container d is not valid for pod two"},
+		{"GET", pods + "/far/log", 404, `pods "gone" not found`},
+		{"GET", pods + "/one/log?container=c", 204, ""},
+		{"PUT", pods + "/one/proxy/a/b", 400, "address not allowed"},
+		{"GET", pods + "/none:80/proxy", 404, `pods "none" not found`},
+		{"GET", pods + "/ftp:one:80/proxy", 400, `invalid pod request "ftp:one:80"`},
+		{"GET", "/api/v1/namespaces/default/services/s:81/proxy", 503, `no service port 81 found for service "s"`},
+		{"GET", "/api/v1/namespaces/default/services/s:80/proxy/a", 503, `no endpoints available for service "s"`},
+		{"GET", "/api/v1/namespaces/default/services/none/proxy", 503, `no endpoints available for service "none"`},
+		{"GET", "/api/v1/namespaces/default/services/none:80/proxy", 404, `services "none" not found`},
+		{"GET", "/api/v1/nodes/n/proxy/metrics", 404, `nodes "n" not found`},
+	} {
+		a := d.do(c.method, c.path, "")
+		var message string
+		if a.StatusCode != http.StatusNoContent {
+			message, _ = tree(t, a.body)["message"].(string)
+		}
+		if a.StatusCode != c.code || message != c.message {
+			t.Errorf("%s %s: %d %s, want %d %s", c.method, c.path, a.StatusCode, a.body, c.code, c.message)
 		}
 	}
 }

@@ -2,7 +2,8 @@
 // cluster does.
 //
 // A [Controller] creates what kube-apiserver creates at its start (the Service kubernetes with
-// its endpoints, the bootstrap roles, and a [Trust] for API servers behind it) and, if configured, what kube-controller-manager
+// its endpoints, the bootstrap roles, the objects of flow control, and a [Trust] for API servers behind it) and, if
+// configured, what kube-controller-manager
 // maintains (in every namespace the ConfigMap kube-root-ca.crt and the ServiceAccount default;
 // aggregated roles). A task is one object, or the objects of one namespace, to check; it is
 // idempotent, and writes nothing when nothing has to change.
@@ -29,6 +30,7 @@ type Verbs interface {
 	Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error)
 	Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
 	Update(ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error)
+	Patch(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)
 	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
@@ -50,7 +52,9 @@ type Config struct {
 	// have the same objects, and another CA.
 	KeepOtherCAs bool
 	// Trust is by what the server knows its callers now, for API servers behind it; nil: nothing.
-	Trust  func() Trust
+	Trust func() Trust
+	// Flows says what is done with the objects of flow control.
+	Flows  Flows
 	Logger *slog.Logger
 }
 
@@ -70,6 +74,10 @@ type Controller struct {
 	due   due
 	roles roles
 	first map[string][]object // the initial roles and bindings, by name
+	flows map[string]object   // of flow control, by flowName
+	// references are those of all FlowSchemas; shared says that others may restore what is in flows.
+	references references
+	shared     bool
 }
 
 // New returns a Controller; it starts nothing.
@@ -77,7 +85,8 @@ func New(cfg Config) *Controller {
 	return &Controller{
 		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, keepCAs: cfg.KeepOtherCAs,
 		logger: cfg.Logger, ip: cfg.ServiceIP, ranges: cfg.ServiceRanges, trust: cfg.Trust,
-		due: due{wake: make(chan struct{}, 1)},
+		due:   due{wake: make(chan struct{}, 1)},
+		flows: firstFlows(cfg.Flows), shared: cfg.Flows == FlowsShared,
 	}
 }
 
@@ -96,6 +105,9 @@ const (
 func (c *Controller) Make(ctx context.Context) {
 	for _, object := range c.own() {
 		c.due.add(task{what: ownObject, name: object.name})
+	}
+	for name := range c.flows {
+		c.due.add(task{what: flowObject, name: name})
 	}
 	c.first = firstRoles()
 	for name := range c.first {
@@ -187,6 +199,10 @@ const (
 	firstRole what = "role"
 	namespace what = "namespace"
 	aggregate what = "aggregated role"
+
+	flowObject   what = "object of flow control"
+	unwantedFlow what = "former object of flow control"
+	dangling     what = "status of a FlowSchema"
 )
 
 func (c *Controller) do(ctx context.Context, t task) error {
@@ -199,6 +215,12 @@ func (c *Controller) do(ctx context.Context, t task) error {
 		return c.fill(ctx, t.name)
 	case aggregate:
 		return c.aggregate(ctx, t.name)
+	case flowObject:
+		return c.ensure(ctx, c.flows[t.name])
+	case unwantedFlow:
+		return c.removeFlow(ctx, t.name)
+	case dangling:
+		return c.note(ctx, t.name)
 	}
 	return nil
 }

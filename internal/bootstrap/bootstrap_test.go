@@ -74,6 +74,7 @@ func TestRestartWritesNothing(t *testing.T) {
 	log := openLog(t)
 	c := keep(t, log, here, ca())
 	c.waitComplete()
+	c.noted()
 	c.stop()
 	before := c.revision()
 	c = keep(t, log, here, ca())

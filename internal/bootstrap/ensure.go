@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 type object struct {
 	resource        kinds.GroupResource
 	namespace, name string
+	manager         string // who manages the fields; "": manager
 	// wanted is what to create if there is none, a struct of k8s.io/api; nil: nothing.
 	wanted any
 	// correct returns the corrected form of the existing object, nil if it is correct. An
@@ -28,7 +30,7 @@ type object struct {
 // errReplace says that an object cannot be corrected, but must be recreated.
 var errReplace = errors.New("it has to be replaced")
 
-// manager is who manages the fields that are written here.
+// manager is who manages the fields that are written here, but for those of objects with a manager of their own.
 const manager = "gapless"
 
 // attempts bounds how often an object is read again after a conflict.
@@ -69,7 +71,7 @@ func (c *Controller) ensure(ctx context.Context, o object) error {
 func (c *Controller) ensureNow(ctx context.Context, t kinds.Target, o object) error {
 	there, err := c.verbs.Get(ctx, t, "")
 	if isNotFound(err) && o.wanted != nil {
-		return c.create(ctx, t, o.wanted)
+		return c.create(ctx, t, o)
 	}
 	if err != nil {
 		return err
@@ -81,7 +83,7 @@ func (c *Controller) ensureNow(ctx context.Context, t kinds.Target, o object) er
 		if _, err := c.verbs.Delete(ctx, t, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
 			return err
 		}
-		return c.create(ctx, t, o.wanted)
+		return c.create(ctx, t, o)
 	case err != nil || corrected == nil:
 		return err
 	}
@@ -89,7 +91,7 @@ func (c *Controller) ensureNow(ctx context.Context, t kinds.Target, o object) er
 	if err != nil {
 		return err
 	}
-	_, err = c.verbs.Update(ctx, t, body, metav1.UpdateOptions{FieldManager: manager})
+	_, err = c.verbs.Update(ctx, t, body, metav1.UpdateOptions{FieldManager: cmp.Or(o.manager, manager)})
 	return err
 }
 
@@ -112,13 +114,13 @@ func (c *Controller) ensureStatus(ctx context.Context, t kinds.Target, o object)
 	return err
 }
 
-func (c *Controller) create(ctx context.Context, t kinds.Target, wanted any) error {
-	body, err := json.Marshal(wanted)
+func (c *Controller) create(ctx context.Context, t kinds.Target, o object) error {
+	body, err := json.Marshal(o.wanted)
 	if err != nil {
 		return err
 	}
 	t.Name = ""
-	_, err = c.verbs.Create(ctx, t, body, metav1.CreateOptions{FieldManager: manager})
+	_, err = c.verbs.Create(ctx, t, body, metav1.CreateOptions{FieldManager: cmp.Or(o.manager, manager)})
 	return err
 }
 

@@ -32,7 +32,7 @@ func (c *Controller) fill(ctx context.Context, name string) error {
 	there, err := c.verbs.Get(ctx, t, "")
 	if isNotFound(err) {
 		if name == corev1.NamespaceNodeLease {
-			return c.create(ctx, t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			return c.create(ctx, t, object{wanted: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}})
 		}
 		return nil
 	}

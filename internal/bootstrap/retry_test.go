@@ -44,6 +44,10 @@ func (f *full) Update(context.Context, kinds.Target, []byte, metav1.UpdateOption
 	return wire.Written{}, f.fail()
 }
 
+func (f *full) Patch(context.Context, kinds.Target, wire.Patch, metav1.PatchOptions) (wire.Written, error) {
+	return wire.Written{}, f.fail()
+}
+
 func (f *full) Delete(context.Context, kinds.Target, metav1.DeleteOptions) (wire.Written, error) {
 	return wire.Written{}, f.fail()
 }

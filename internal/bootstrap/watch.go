@@ -33,6 +33,7 @@ func (c *Controller) watched() []watched {
 			seen: func(wire.WatchEvent) []task { return []task{{ownObject, object.name}} },
 		})
 	}
+	all = append(all, c.watchedFlows()...)
 	if c.ca == nil {
 		return all
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -88,6 +89,11 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 		}
 	case "priorityclasses.scheduling.k8s.io":
 		if !o.All && strings.HasPrefix(name, "system-") { // nobody else may have such names
+			return byStart
+		}
+	case "flowschemas.flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io":
+		annotations, _ := meta["annotations"].(map[string]any)
+		if !o.All && annotations[flowcontrolv1.AutoUpdateAnnotationKey] == "true" { // those of users are deleted
 			return byStart
 		}
 	case "clusterroles.rbac.authorization.k8s.io":

@@ -59,6 +59,8 @@ func groupPriority(group string) int {
 		return 16300
 	case "discovery.k8s.io", "resource.k8s.io":
 		return 16200
+	case "flowcontrol.apiserver.k8s.io":
+		return 16100
 	case "storagemigration.k8s.io":
 		return 15800
 	}

@@ -111,14 +111,6 @@ var remade = []struct { //nolint:gochecknoglobals // a constant
 	{"peerserverleases/", nil},
 	// For the groups that it serves itself.
 	{"apiregistration.k8s.io/apiservices/", []string{"kube-aggregator.kubernetes.io/automanaged"}},
-	// Made at each start, and updated: kubernetes pkg/registry/flowcontrol/ensurer.
-	{"flowschemas/", updated},
-	{"prioritylevelconfigurations/", updated},
-}
-
-// updated is the annotation flowcontrol.AutoUpdateAnnotationKey, true, in protobuf and in JSON.
-var updated = []string{ //nolint:gochecknoglobals // a constant
-	"apf.kubernetes.io/autoupdate-spec\x12\x04true", `"apf.kubernetes.io/autoupdate-spec":"true"`,
 }
 
 // get reads a range of keys at the cluster's revision; 0: at the present one, which is the cluster's then.

@@ -106,6 +106,12 @@ func kindRows() map[string]kindRow {
 		"resourceclaimtemplates.resource.k8s.io": {``, none, ``, nil},
 		"resourceslices.resource.k8s.io":         {`{"spec":{"pool":{"generation":9}}}`, spec, ``, nil},
 
+		"flowschemas.flowcontrol.apiserver.k8s.io": {
+			`{"spec":{"matchingPrecedence":7}}`, spec, condition, all,
+		},
+		"prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": {
+			`{"spec":{"limited":{"nominalConcurrencyShares":7}}}`, spec, condition, all,
+		},
 		"storageversionmigrations.storagemigration.k8s.io": {``, none, `{"resourceVersion":"9"}`, all},
 
 		"mutatingwebhookconfigurations.admissionregistration.k8s.io":   {`{"webhooks":[]}`, spec, ``, nil},

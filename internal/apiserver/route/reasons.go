@@ -59,7 +59,7 @@ func why(catalog *kinds.Catalog, p place) string {
 	case !ok && !servesVersion(catalog, gv):
 		return groupNotServed(catalog, gv)
 	case !ok:
-		return fmt.Sprintf("%s is not served in %s", p.Resource, gv)
+		return fmt.Sprintf("%s is not served in %s", p.Resource, gv) + because(resourceReasons(), p.Resource+"."+p.Group)
 	case p.Namespace != "" && !resource.Namespaced:
 		return p.Resource + " are in no namespace, and the path names one"
 	case p.Namespace == "" && resource.Namespaced:
@@ -108,23 +108,27 @@ const (
 	nothingRuns  = "no containers run here, this server only keeps objects"
 	noProxy      = "this server sends no request on to pods, services or nodes"
 	noIssuer     = "the issuer of service account tokens is not an https URL"
+	noComponents = "it is deprecated, and this server asks no other components how they are"
 	noAggregated = "other API servers are not aggregated"
-	noFlow       = "requests are bounded per client by other rules, what is stored would have no effect"
 )
 
 // subresourceReasons are the reasons why subresources are not served.
 func subresourceReasons() map[string]string {
 	return map[string]string{
-		"exec": nothingRuns, "attach": nothingRuns, "portforward": nothingRuns, "log": nothingRuns, "resize": nothingRuns,
+		"exec": nothingRuns, "attach": nothingRuns, "portforward": nothingRuns, "log": nothingRuns,
 		"proxy": noProxy,
 	}
+}
+
+// resourceReasons are the reasons why resources of groups that are served are not.
+func resourceReasons() map[string]string {
+	return map[string]string{"componentstatuses.": noComponents}
 }
 
 // groupReasons are the reasons why groups that other clusters serve are not served.
 func groupReasons() map[string]string {
 	return map[string]string{
-		"flowcontrol.apiserver.k8s.io": noFlow,
-		"apiregistration.k8s.io":       noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated,
+		"apiregistration.k8s.io": noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated,
 		"external.metrics.k8s.io": noAggregated,
 	}
 }

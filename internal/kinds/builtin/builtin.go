@@ -6,7 +6,7 @@
 // validateX of the groups' packages) are a selection of upstream's (pkg/apis/*/validation), with its texts:
 // common mistakes, and objects that a controller cannot handle. Not checked are, among others: kernel
 // parameters and what is for Windows only in security contexts, the volume sources of single storage vendors, resource claims
-// of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
+// of pods, the CEL expressions of device selectors; the cron syntax beyond its shape,
 // success policies of jobs; which resources limit ranges may name; most of the status
 // subresources. Nothing is allocated (cluster IPs, node ports), and there are no admission plugins.
 package builtin
@@ -27,6 +27,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/core"
 	"github.com/gapless-io/gapless/internal/kinds/discovery"
 	"github.com/gapless-io/gapless/internal/kinds/events"
+	"github.com/gapless-io/gapless/internal/kinds/flowcontrol"
 	"github.com/gapless-io/gapless/internal/kinds/networking"
 	"github.com/gapless-io/gapless/internal/kinds/node"
 	"github.com/gapless-io/gapless/internal/kinds/policy"
@@ -55,6 +56,7 @@ func Catalog() *kinds.Catalog {
 		coordination.Kinds(),
 		discovery.Kinds(),
 		events.Kinds(event),
+		flowcontrol.Kinds(),
 		networking.Kinds(),
 		node.Kinds(),
 		policy.Kinds(),

@@ -320,6 +320,20 @@ func TestInvalidCreationsAreRefused(t *testing.T) {
 		{"clustertrustbundles", `{"spec":{"trustBundle":"none"}}`, `at least one trust anchor must be provided`},
 		{"podcertificaterequests", `{"spec":{"maxExpirationSeconds":60}}`, `must be in the range [3600, 7862400]`},
 		{"podcertificaterequests", `{"spec":{"stubPKCS10Request":"AAAA"}}`, `must be a valid PKCS#10 CSR`},
+		{"flowschemas", `{"spec":{"matchingPrecedence":1}}`, `only the schema named 'exempt' may have matchingPrecedence 1`},
+		{"flowschemas", `{"metadata":{"name":"catch-all"}}`, `spec of 'catch-all' must equal the fixed value`},
+		{
+			"flowschemas", `{"spec":{"rules":[{"subjects":[{"kind":"User","group":{"name":"g"}}]}]}}`,
+			`spec.rules[0].subjects[0].user: Required value: user is required when subject kind is 'User'`,
+		},
+		{
+			"prioritylevelconfigurations", `{"metadata":{"name":"exempt"}}`,
+			"spec.type: Invalid value: \"Limited\": must be 'Exempt' if and only if `name` is 'exempt'",
+		},
+		{
+			"prioritylevelconfigurations", `{"spec":{"limited":{"limitResponse":{"queuing":{"handSize":65}}}}}`,
+			`should not be greater than queues (64)`,
+		},
 		{
 			"storageversionmigrations", `{"spec":{"resource":{"resource":""}}}`,
 			`spec.resource.resource: Required value: resource is required to be set`,

@@ -39,6 +39,11 @@ func ofPods() []kinds.Subresource {
 			// (upstream's EvictionREST.AcceptsGroupVersion).
 			Body: gokind.Body[policyv1.Eviction](eviction, "v1beta1"), GoType: reflect.TypeFor[policyv1.Eviction](),
 		},
+		{
+			Name: "resize", Verbs: []string{"get", "patch", "update"},
+			Kind:  kinds.GroupVersionKind{Version: "v1", Kind: "Pod"},
+			Apply: takeResources, Check: checkResize,
+		},
 	}
 }
 

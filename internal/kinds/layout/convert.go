@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
+
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
@@ -87,6 +89,29 @@ func daemonSet(content tree.Object) {
 
 // templateGeneration is an annotation that upstream's conversion gives every daemon set.
 const templateGeneration = "deprecated.daemonset.template.generation"
+
+// assuredShares gives the shares of a priority level in flowcontrol.apiserver.k8s.io/v1beta1 or v1beta2 their later name;
+// there, 0 means the default.
+func assuredShares(content tree.Object) {
+	limited := tree.Child(content, "spec", "limited")
+	if shares, _ := limited["assuredConcurrencyShares"].(int64); shares != 0 {
+		limited["nominalConcurrencyShares"] = shares
+	}
+	delete(limited, "assuredConcurrencyShares")
+}
+
+// nominalShares removes the annotation by which a priority level in flowcontrol.apiserver.k8s.io/v1beta3 says that 0 is not
+// the default.
+func nominalShares(content tree.Object) {
+	limited, annotations := tree.Child(content, "spec", "limited"), tree.Child(content, "metadata", "annotations")
+	_, zero := annotations[flowcontrolv1beta3.PriorityLevelPreserveZeroConcurrencySharesKey]
+	if shares, _ := limited["nominalConcurrencyShares"].(int64); shares == 0 && limited != nil {
+		if delete(limited, "nominalConcurrencyShares"); zero {
+			limited["nominalConcurrencyShares"] = int64(0)
+		}
+	}
+	delete(annotations, flowcontrolv1beta3.PriorityLevelPreserveZeroConcurrencySharesKey)
+}
 
 // finishing returns what a kind's objects get, or keep, when they are read from etcd, besides the defaults.
 // Definitions have defaults here that upstream fills in when an object is written, by the strategy: these must not

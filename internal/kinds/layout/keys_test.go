@@ -74,7 +74,7 @@ func TestOtherKeysAreNotKnown(t *testing.T) {
 		"compact_rev_key",
 		"/registry/ranges/serviceips", "/registry/ranges/servicenodeports", "/registry/masterleases/10.0.0.1",
 		"/registry/peerserverleases/apiserver-1", "/registry/compact_rev_key",
-		"/registry/flowschemas/exempt", "/registry/prioritylevelconfigurations/exempt",
+		"/registry/flowschemas", "/registry/prioritylevelconfigurations/default/exempt",
 		"/registry/apiregistration.k8s.io/apiservices/v1.apps", "/registry/podsecuritypolicy/restricted",
 		"/registry/services/other/default/a",
 		// Not of an object: the namespace, or the name, is missing, or something is too much.

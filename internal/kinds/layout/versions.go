@@ -15,6 +15,9 @@ import (
 	discoveryv1beta1 "k8s.io/api/discovery/v1beta1"
 	eventsv1beta1 "k8s.io/api/events/v1beta1"
 	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
+	flowcontrolv1beta1 "k8s.io/api/flowcontrol/v1beta1"
+	flowcontrolv1beta2 "k8s.io/api/flowcontrol/v1beta2"
+	flowcontrolv1beta3 "k8s.io/api/flowcontrol/v1beta3"
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 	nodev1alpha1 "k8s.io/api/node/v1alpha1"
 	nodev1beta1 "k8s.io/api/node/v1beta1"
@@ -64,7 +67,7 @@ func (o other) in(group string) other { o.group = group; return o }
 // others are the versions of the kinds served that k8s.io/api still has. kube-apiserver 1.37 reads the same
 // ones.
 func others() []other {
-	return slices.Concat(policies(), workloads(), network(), devices(), cluster())
+	return slices.Concat(policies(), workloads(), network(), flow(), devices(), cluster())
 }
 
 func policies() []other {
@@ -119,6 +122,18 @@ func network() []other {
 		of[extensionsv1beta1.Ingress]("extensions/v1beta1", "Ingress").in(group).converted(ingress),
 		of[extensionsv1beta1.NetworkPolicy]("extensions/v1beta1", "NetworkPolicy").in(group),
 		of[discoveryv1beta1.EndpointSlice]("discovery.k8s.io/v1beta1", "EndpointSlice").converted(endpoints),
+	}
+}
+
+func flow() []other {
+	const group, schema, level = flowcontrolv1beta1.GroupName, "FlowSchema", "PriorityLevelConfiguration"
+	return []other{
+		of[flowcontrolv1beta1.FlowSchema](group+"/v1beta1", schema),
+		of[flowcontrolv1beta1.PriorityLevelConfiguration](group+"/v1beta1", level).converted(assuredShares),
+		of[flowcontrolv1beta2.FlowSchema](group+"/v1beta2", schema),
+		of[flowcontrolv1beta2.PriorityLevelConfiguration](group+"/v1beta2", level).converted(assuredShares),
+		of[flowcontrolv1beta3.FlowSchema](group+"/v1beta3", schema),
+		of[flowcontrolv1beta3.PriorityLevelConfiguration](group+"/v1beta3", level).converted(nominalShares),
 	}
 }
 

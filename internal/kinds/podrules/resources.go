@@ -68,6 +68,75 @@ func checkResources(at *field.Path, r *corev1.ResourceRequirements) field.ErrorL
 	return errs
 }
 
+// checkWhole checks that the containers of a pod fit into what the whole pod has.
+func checkWhole(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
+	var errs field.ErrorList
+	total := totals(spec, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Requests })
+	for _, name := range sorted(total) {
+		sum := total[name]
+		if whole, has := spec.Resources.Requests[name]; has && sum.Cmp(whole) > 0 {
+			errs = append(errs, field.Invalid(at.Child("requests").Key(string(name)), whole.String(),
+				"must be greater than or equal to aggregate container requests of "+sum.String()))
+		}
+	}
+	total = totals(spec, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Limits })
+	for _, name := range sorted(total) {
+		sum := total[name]
+		if whole, has := spec.Resources.Limits[name]; has && isHuge(name) && sum.Cmp(whole) > 0 {
+			errs = append(errs, field.Invalid(at.Child("limits").Key(string(name)), whole.String(),
+				"must be greater than or equal to aggregate container limits of "+sum.String()))
+		}
+	}
+	for i := range spec.Containers {
+		limits := spec.Containers[i].Resources.Limits
+		for _, name := range sorted(limits) {
+			limit := limits[name]
+			if whole, has := spec.Resources.Limits[name]; has && limit.Cmp(whole) > 0 {
+				errs = append(errs,
+					field.Invalid(at.Child("containers").Index(i).Key(string(name)).Child("limits"), limit.String(),
+						"must be less than or equal to pod limits of "+whole.String()))
+			}
+		}
+	}
+	return errs
+}
+
+// totals are what the containers of a pod need at a time: the sum of those that run together, or what an initial
+// container needs besides the sidecars before it.
+func totals(spec *corev1.PodSpec, of func(*corev1.ResourceRequirements) corev1.ResourceList) corev1.ResourceList {
+	sums, most := corev1.ResourceList{}, corev1.ResourceList{}
+	add := func(c *corev1.Container) {
+		for name, amount := range of(&c.Resources) {
+			sum := sums[name]
+			sum.Add(amount)
+			sums[name] = sum
+		}
+	}
+	for i := range spec.InitContainers {
+		c := &spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			add(c)
+			continue
+		}
+		for name, amount := range of(&c.Resources) {
+			need := sums[name].DeepCopy()
+			need.Add(amount)
+			if have := most[name]; need.Cmp(have) > 0 {
+				most[name] = need
+			}
+		}
+	}
+	for i := range spec.Containers {
+		add(&spec.Containers[i])
+	}
+	for name, need := range most {
+		if sum := sums[name]; need.Cmp(sum) > 0 {
+			sums[name] = need
+		}
+	}
+	return sums
+}
+
 // sorted returns the names of resources in order.
 func sorted(amounts corev1.ResourceList) []corev1.ResourceName {
 	names := make([]corev1.ResourceName, 0, len(amounts))

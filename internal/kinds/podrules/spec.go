@@ -73,6 +73,7 @@ func Spec(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 	}
 	if spec.Resources != nil {
 		errs = append(errs, checkResources(at.Child("resources"), spec.Resources)...)
+		errs = append(errs, checkWhole(at.Child("resources"), spec)...)
 	}
 	switch system := spec.OS; {
 	case system == nil:

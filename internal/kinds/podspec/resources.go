@@ -37,7 +37,7 @@ func ServiceQuality(spec tree.Object) string {
 			}
 		}
 	}
-	if whole := tree.Child(spec, "resources"); whole != nil {
+	if whole := tree.Child(spec, "resources"); hasShares(whole) {
 		look(whole) // what the containers have does not count then
 	} else {
 		for _, list := range []string{"containers", "initContainers"} {
@@ -54,6 +54,18 @@ func ServiceQuality(spec tree.Object) string {
 	default:
 		return "Burstable"
 	}
+}
+
+// hasShares reports whether resources of a whole pod say something that there can be for whole pods.
+func hasShares(whole tree.Object) bool {
+	for _, kind := range []string{"limits", "requests"} {
+		for name := range tree.Child(whole, kind) {
+			if name == "cpu" || name == "memory" || isHuge(name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func amount(resources tree.Object, name string) resource.Quantity {
