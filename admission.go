@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -11,12 +13,15 @@ import (
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/guard"
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
 	"github.com/gapless-io/gapless/internal/admission/plugins/writes"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/store/failing"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // cluster is the registry, the authorizer and the kinds for plugins that are made before them.
@@ -50,12 +55,22 @@ var (
 	_ guard.Cluster   = cluster{}
 	_ plugins.Cluster = cluster{}
 	_ policy.Cluster  = cluster{}
+	_ quotas.Cluster  = cluster{}
 	_ webhook.Cluster = cluster{}
 )
 
 // Types implements policy.Cluster.
 func (c cluster) Types(r *kinds.Resource) (managedfields.TypeConverter, error) {
 	return c.Fields().Types(r)
+}
+
+// ChangeStatus implements quotas.Cluster. What is done for many requests is none of theirs: rules of faults reach it by
+// the name of the plugin.
+func (c cluster) ChangeStatus(
+	ctx context.Context, gr kinds.GroupResource, key wire.Key, manager string,
+	do func(u *unstructured.Unstructured, current *wire.Object) error,
+) (*wire.Object, error) {
+	return c.Registry.ChangeStatus(failing.By(ctx, quotas.Name), gr, key, manager, do)
 }
 
 // admit makes the authorizer and the admission plugins of a registry, in one chain, so that all
@@ -71,6 +86,10 @@ func (s *Server) admit(cfg *registry.Config) {
 	s.policies = policy.New(policy.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	s.webhooks = webhook.New(webhook.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	cfg.Followers = append(append(cfg.Followers, s.policies, s.webhooks), s.tables...)
+	cfg.Followers = append(cfg.Followers, s.quotas.Table(), s.quotas.Classes())
+	if slices.ContainsFunc(s.plugins, func(p plugins.Plugin) bool { return p.Name == quotas.Name }) {
+		cfg.Charger = s.quotas
+	}
 	// Before policies and webhooks, as upstream.
 	checks = append(checks, plugins.NewSet(s.plugins...),
 		guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),

@@ -32,7 +32,7 @@ type managed struct {
 // without knowing of the server.
 func (s *Server) newManaged() *managed {
 	if !s.cfg.Etcd.used() || !s.cfg.leaves(GarbageCollectorController) && !s.cfg.leaves(NamespaceController) &&
-		s.cfg.Bootstrap != BootstrapAuto {
+		!s.cfg.leaves(ResourceQuotaController) && s.cfg.Bootstrap != BootstrapAuto {
 		return nil
 	}
 	return &managed{alone: serve.NewTurn(), observer: manager.New(manager.Config{

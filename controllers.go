@@ -13,6 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/controllers/expiry"
 	"github.com/gapless-io/gapless/internal/controllers/gc"
+	"github.com/gapless-io/gapless/internal/controllers/quota"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/serve"
@@ -20,13 +21,15 @@ import (
 )
 
 // The controllers that a Server can run, by their names in kube-controller-manager. In
-// Config.Controllers they may also have the names garbagecollector and namespace.
+// Config.Controllers they may also have the names garbagecollector, namespace and resourcequota.
 const (
 	// GarbageCollectorController deletes objects whose owners are gone, and serves the
 	// propagation policies Foreground and Orphan of deletions.
 	GarbageCollectorController = "garbage-collector-controller"
 	// NamespaceController deletes the content of namespaces under deletion.
 	NamespaceController = "namespace-controller"
+	// ResourceQuotaController keeps the status of ResourceQuotas: their limits, and what is used of them.
+	ResourceQuotaController = "resourcequota-controller"
 )
 
 // EventExpiry is what deletes Events that Config.EventTTL no longer keeps, by its name in rules of
@@ -41,6 +44,8 @@ func controllerAlias(name string) string {
 		return GarbageCollectorController
 	case "namespace":
 		return NamespaceController
+	case "resourcequota":
+		return ResourceQuotaController
 	}
 	return name
 }
@@ -49,11 +54,11 @@ func controllerAlias(name string) string {
 func checkControllers(list []string) error {
 	for _, item := range list {
 		switch controllerAlias(strings.TrimPrefix(item, "-")) {
-		case GarbageCollectorController, NamespaceController:
+		case GarbageCollectorController, NamespaceController, ResourceQuotaController:
 		default:
 			if item != "*" {
-				return fmt.Errorf("controller %q is unknown: want *, %s or %s, each with - in front to turn it off",
-					item, GarbageCollectorController, NamespaceController)
+				return fmt.Errorf("controller %q is unknown: want *, %s, %s or %s, each with - in front to turn it off",
+					item, GarbageCollectorController, NamespaceController, ResourceQuotaController)
 			}
 		}
 	}
@@ -87,6 +92,7 @@ type background struct {
 	objects *bootstrap.Controller
 	upkeep  *bootstrap.Controller // of what kube-controller-manager maintains, if it is left to it
 	events  *expiry.Expirer
+	quotas  *quota.Controller
 }
 
 // newRegistry makes the registry with the controllers that are turned on, and returns those
@@ -111,10 +117,17 @@ func (s *Server) newRegistry(live *kinds.Live) background {
 			Live: live, Logger: s.cfg.Logger, Writable: s.backend.log.Writable,
 			Unknown: func(namespace string) error { return s.registry.Unknown(namespace) },
 		})
-		cfg.Collector = b.garbage
+		cfg.Collectors = append(cfg.Collectors, b.garbage)
 	}
 	s.admit(&cfg)
 	s.allocate(&cfg)
+	if s.cfg.runs(ResourceQuotaController) {
+		b.quotas = quota.New(quota.Config{
+			Live: live, Logger: s.cfg.Logger, Shared: s.cfg.Etcd.used(),
+			Table: s.quotas.Table(), Classes: s.quotas.Classes(), Ledger: s.quotas.Ledger(),
+		})
+		cfg.Collectors = append(cfg.Collectors, b.quotas)
+	}
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
 	if s.cfg.EventTTL > 0 && !s.cfg.Etcd.used() { // there they have leases, as those of kube-apiserver
@@ -136,17 +149,26 @@ func (s *Server) runBackground(ctx context.Context, g *errgroup.Group, b backgro
 		s.runWhenReady(ctx, g, s.leading(s.unmanaged(b.upkeep.Run)))
 	}
 	if b.garbage != nil {
-		run := func(ctx context.Context) error {
-			return b.garbage.Run(failing.By(ctx, GarbageCollectorController), s.registry)
-		}
-		if s.cfg.leaves(GarbageCollectorController) {
-			run = s.unmanaged(run)
-		}
-		s.runWhenReady(ctx, g, s.leading(run))
+		s.runController(ctx, g, GarbageCollectorController, func(ctx context.Context) error {
+			return b.garbage.Run(ctx, s.registry)
+		})
+	}
+	if b.quotas != nil {
+		s.runController(ctx, g, ResourceQuotaController, func(ctx context.Context) error { return b.quotas.Run(ctx, s.registry) })
 	}
 	if b.events != nil {
 		s.runWhenReady(ctx, g, func(ctx context.Context) error { return b.events.Run(failing.By(ctx, EventExpiry)) })
 	}
+}
+
+// runController runs a controller from when the server serves, on one replica, and while no kube-controller-manager does
+// its work.
+func (s *Server) runController(ctx context.Context, g *errgroup.Group, name string, work func(context.Context) error) {
+	run := func(ctx context.Context) error { return work(failing.By(ctx, name)) }
+	if s.cfg.leaves(name) {
+		run = s.unmanaged(run)
+	}
+	s.runWhenReady(ctx, g, s.leading(run))
 }
 
 // leading returns what runs a controller while this replica is the one that does so. It is run as it is

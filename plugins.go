@@ -15,6 +15,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins/network"
 	"github.com/gapless-io/gapless/internal/admission/plugins/nodes"
 	"github.com/gapless-io/gapless/internal/admission/plugins/pods"
+	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
 	"github.com/gapless-io/gapless/internal/admission/plugins/security"
 	"github.com/gapless-io/gapless/internal/admission/plugins/storage"
 	"github.com/gapless-io/gapless/internal/admission/plugins/writes"
@@ -90,6 +91,7 @@ func restrictions(of *cluster, configured plugins.Settings) ([]plugins.Plugin, e
 		}),
 		certificates.ClusterTrustBundleAttest(authorizer),
 		writes.AlwaysDeny(),
+		{Name: quotas.Name}, // which is asked when all others have allowed a write: see Server.admit
 		// Nothing that is served concerns these: PodGroups, the resize of a pod and what only that can change
 		// (docs/kinds.md).
 		{Name: "PodGroupProtection"},
@@ -108,7 +110,7 @@ func stay(configured *int64) int64 {
 
 // configurable are the plugins that take a configuration.
 var configurable = []string{ //nolint:gochecknoglobals // a constant table
-	security.Name, pods.SelectorName, pods.RestrictionName, events.RateLimitName,
+	security.Name, pods.SelectorName, pods.RestrictionName, events.RateLimitName, quotas.Name,
 }
 
 // checkPlugins returns an error for a name of a plugin that is none, or cannot be on or off.
@@ -131,6 +133,10 @@ func (s *Server) choosePlugins() error {
 	}
 	s.plugins, err = plugins.Chosen(all, s.cfg.EnableAdmissionPlugins, s.cfg.DisableAdmissionPlugins)
 	s.tables = tables
+	var wrong error
+	if s.quotas, wrong = quotas.New(settings[quotas.Name], s.cluster); wrong != nil {
+		return fmt.Errorf("%s: %w", s.cfg.AdmissionControlConfigFile, wrong)
+	}
 	return errors.Join(err, settings.Unused(configurable, s.plugins))
 }
 

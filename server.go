@@ -19,6 +19,7 @@ import (
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/addresses"
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/apiserver"
@@ -77,6 +78,7 @@ type Server struct {
 	tables      []registry.Follower // what plugins look up
 	policies    *policy.Plugin      // of admission
 	webhooks    *webhook.Plugin     // of admission
+	quotas      *quotas.Plugin      // of admission; the controller of quotas shares what it knows
 	backend     *backend
 	managed     *managed             // nil: nothing is left to a kube-controller-manager
 	history     *starts.History      // nil: another replica, of another history, may have answered before

@@ -38,6 +38,7 @@ require (
 	github.com/gapless-io/gapless/informer v0.0.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
+	k8s.io/component-helpers v0.37.2 // indirect
 )
 
 require (

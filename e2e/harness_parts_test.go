@@ -41,7 +41,7 @@ func assemble(t testing.TB, o revlog.Options) *assembled {
 	}
 	live := kinds.NewLive(builtin.Catalog())
 	garbage := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Writable: log.Writable})
-	verbs := registry.New(registry.Config{Store: log, Live: live, Collector: garbage})
+	verbs := registry.New(registry.Config{Store: log, Live: live, Collectors: []registry.Collector{garbage}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	logEnded, verbsEnded, garbageEnded := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() { logEnded <- log.Run(ctx) }()     // ends with ctx

@@ -101,7 +101,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"},
 		"controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; over etcd those that are not named stand still while "+
 			"a kube-controller-manager renews its Lease; they are "+
-			gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
+			gapless.GarbageCollectorController+", "+gapless.NamespaceController+" and "+gapless.ResourceQuotaController)
 	flags.StringArrayVar(&f.from, "from", nil,
 		"directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "",

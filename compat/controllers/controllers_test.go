@@ -41,7 +41,7 @@ const (
 	// impossible turns off the controllers for which the server lacks something.
 	impossible = "-legacy-serviceaccount-token-cleaner-controller"
 	// ownControllers turns off those whose work the server does.
-	ownControllers = "-garbage-collector-controller,-namespace-controller,-serviceaccount-controller," +
+	ownControllers = "-garbage-collector-controller,-namespace-controller,-resourcequota-controller,-serviceaccount-controller," +
 		"-root-ca-certificate-publisher-controller,-clusterrole-aggregation-controller"
 )
 

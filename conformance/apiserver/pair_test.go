@@ -87,7 +87,10 @@ func startProgram(t *testing.T, binary, key string, more ...string) *server {
 	t.Helper()
 	audit := filepath.Join(t.TempDir(), "audit.log")
 	// Controllers are not kube-apiserver's.
-	flags := append([]string{"--bootstrap=server", "--controllers=-namespace-controller,-garbage-collector-controller"},
+	flags := append([]string{
+		"--bootstrap=server",
+		"--controllers=-namespace-controller,-garbage-collector-controller,-resourcequota-controller",
+	},
 		append(common(t, key, audit), more...)...)
 	program := harness.StartProgram(t, binary, flags...)
 	config, err := clientcmd.BuildConfigFromFlags("", program.Kubeconfig)

@@ -124,18 +124,27 @@ type both struct {
 	ours     *end
 }
 
-// startBoth starts both, which encrypt Secrets by some providers of an EncryptionConfiguration.
-func startBoth(t *testing.T, providers string) *both {
+// startBoth starts both, which encrypt Secrets by some providers of an EncryptionConfiguration, without the plugins that
+// only one of them has, and without quotas, which would be for all that a test writes.
+func startBoth(t *testing.T, providers string) *both { return startBothWithout(t, providers, left) }
+
+// startBothWithout is startBoth without some plugins.
+func startBothWithout(t *testing.T, providers string, off []string) *both {
 	t.Helper()
 	b := &both{dir: t.TempDir(), etc: t.TempDir()}
-	b.cluster = harness.StartCluster(t, "--allow-privileged=true", "--disable-admission-plugins="+strings.Join(left, ","),
+	b.cluster = harness.StartCluster(t, "--allow-privileged=true", "--disable-admission-plugins="+strings.Join(off, ","),
 		"--encryption-provider-config="+b.encrypt(t, "kube-apiserver", providers))
 	file, authority := b.encrypt(t, "gapless", providers), writeFile(t, b.etc, "ca.crt", b.cluster.Admin.CA)
 	b.config = func(cfg *gapless.Config) {
 		cfg.EncryptionProviderConfig = file
 		cfg.Authentication.ClientCAFile = authority
 		cfg.Etcd.HealthcheckTimeout = 5 * time.Minute // the machine may be busy
-		cfg.Controllers = []string{"-namespace-controller", "-garbage-collector-controller"}
+		cfg.Controllers = []string{"-namespace-controller", "-garbage-collector-controller", "-resourcequota-controller"}
+		for _, name := range off {
+			if slices.Contains(gapless.AdmissionPlugins(), name) {
+				cfg.DisableAdmissionPlugins = append(cfg.DisableAdmissionPlugins, name)
+			}
+		}
 	}
 	b.upstream = b.end(t, "kube-apiserver", b.cluster.URL, b.cluster.Admin.CA)
 	b.startGapless(t)

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -102,7 +103,7 @@ func (a *Allocator) First() netip.Addr {
 // Allocate implements registry.Allocator.
 func (a *Allocator) Allocate(
 	ctx context.Context, u, old *unstructured.Unstructured, dryRun bool,
-) (end func(context.Context, registry.Outcome), err error) {
+) (end func(context.Context, admission.Outcome), err error) {
 	now, err := read(u)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (a *Allocator) Allocate(
 	}
 	o := &operation{allocator: a, key: wire.Key{Namespace: now.Namespace, Name: now.Name}, dryRun: dryRun}
 	if err := o.allocate(ctx, now, was); err != nil {
-		o.end(context.WithoutCancel(ctx), registry.NotWritten)
+		o.end(context.WithoutCancel(ctx), admission.Refused)
 		return nil, err
 	}
 	write(u, now)

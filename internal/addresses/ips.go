@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -55,19 +55,19 @@ type reserved struct {
 }
 
 // end implements what registry.Allocator promises: after an unknown outcome everything stays for the repair.
-func (o *operation) end(ctx context.Context, became registry.Outcome) {
+func (o *operation) end(ctx context.Context, became admission.Outcome) {
 	a := o.allocator
 	for _, r := range o.taken {
 		a.flight.end(r.ip)
 	}
 	switch {
 	case o.dryRun:
-	case became == registry.NotWritten:
+	case became == admission.Refused:
 		for _, r := range o.taken {
 			a.deleteAddress(ctx, r.ip, r.uid)
 		}
 		a.ports.Undo(ctx, o.ports)
-	case became == registry.Written:
+	case became == admission.Stored:
 		for _, ip := range o.freed {
 			a.releaseAddress(ctx, ip, o.key)
 		}

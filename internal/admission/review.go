@@ -103,25 +103,8 @@ func (r *Review) Validate(ctx context.Context, u, old *unstructured.Unstructured
 	return recorded{plugin: r.plugin}.validate(ctx, r.attributes(u, old))
 }
 
-// attributes are upstream's, where a missing object is nil and no empty pointer.
 func (r *Review) attributes(u, old *unstructured.Unstructured) upstream.Attributes {
-	var object, oldObject runtime.Object
-	name := r.Target.Name
-	if u != nil {
-		object = u
-		if name == "" {
-			name = u.GetName()
-		}
-	}
-	if old != nil {
-		oldObject = old
-	}
-	t, namespace := r.Target, r.Target.Namespace
-	if namespace == "" && t.Resource.GR() == namespaces {
-		namespace = name // a namespace is in itself, as in upstream's handlers
-	}
-	return upstream.NewAttributesRecord(object, oldObject, r.kind, namespace, name, t.Resource.GVR(), t.Subresource,
-		r.Operation, r.Options, r.DryRun, t.Caller)
+	return r.attributesOf(r.kind, u, old)
 }
 
 //nolint:gochecknoglobals // a name

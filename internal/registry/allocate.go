@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -17,38 +18,29 @@ type Allocator interface {
 	// a creation. Plugins have seen it, and its rules are not checked yet. What is taken for it is reserved, and what
 	// it no longer has is kept, until end says what became of the write; it is called once, and may write. A dry run
 	// reserves nothing. Errors are for the client.
-	Allocate(ctx context.Context, u, old *unstructured.Unstructured, dryRun bool) (end func(context.Context, Outcome), err error)
+	Allocate(ctx context.Context, u, old *unstructured.Unstructured, dryRun bool) (end func(context.Context, admission.Outcome), err error)
 	// Release gives back what an object had that was removed. It may write.
 	Release(ctx context.Context, last *wire.Object)
 }
 
-// Outcome is what became of a write.
-type Outcome int
-
-// The write was given up, or refused; it is stored, and followers have seen it; or it may be stored.
-const (
-	NotWritten Outcome = iota
-	Written
-	Unknown
-)
-
 // outcomeOf says what an error of Commit means; without one the write is not seen yet.
-func outcomeOf(err error) Outcome {
+func outcomeOf(err error) admission.Outcome {
 	if err == nil {
-		return Unknown
+		return admission.Doubtful
 	}
 	_, conflict := errors.AsType[*store.ConflictError](err)
 	_, away := errors.AsType[*store.UnavailableError](err)
 	_, large := errors.AsType[*store.TooLargeError](err)
 	_, unread := errors.AsType[*store.UnreadableError](err) // another object is there
-	if (conflict || away || large || unread) && !errors.Is(err, store.ErrOutcomeUnknown) {
-		return NotWritten
+	refused := conflict || away || large || unread || errors.Is(err, store.ErrInvalid)
+	if refused && !errors.Is(err, store.ErrOutcomeUnknown) {
+		return admission.Refused
 	}
-	return Unknown
+	return admission.Doubtful
 }
 
 // allocate asks the allocator of the target's resource, if it has one. end is nil without.
-func (r *Registry) allocate(ctx context.Context, w write, u, old *unstructured.Unstructured) (end func(Outcome), err error) {
+func (r *Registry) allocate(ctx context.Context, w write, u, old *unstructured.Unstructured) (end func(admission.Outcome), err error) {
 	a := r.allocators[w.target.Resource.GR()]
 	if a == nil || w.target.Subresource != "" {
 		return nil, nil
@@ -58,17 +50,17 @@ func (r *Registry) allocate(ctx context.Context, w write, u, old *unstructured.U
 		return nil, err
 	}
 	lasting := context.WithoutCancel(ctx) // a client that leaves takes nothing with it
-	return func(o Outcome) { done(lasting, o) }, nil
+	return func(o admission.Outcome) { done(lasting, o) }, nil
 }
 
 // allocated returns a decision with what was allocated for it, which is given back if there is none.
-func allocated(d decision, end func(Outcome), err error) (decision, error) {
+func allocated(d decision, end func(admission.Outcome), err error) (decision, error) {
 	switch {
 	case end == nil:
 	case err != nil || d.remove:
-		end(NotWritten)
+		end(admission.Refused)
 	default:
-		d.allocated = end
+		d.became = append(d.became, end)
 	}
 	return d, err
 }

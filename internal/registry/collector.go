@@ -11,7 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Collector follows the owners of all objects. Its methods are called one at a time, in
+// Collector follows all objects, such as their owners. Its methods are called one at a time, in
 // the order of the revisions, and before the change is visible: who waits for a state
 // finds the collector at this state or a later one. They must not block.
 type Collector interface {
@@ -92,8 +92,8 @@ func (r *Registry) loadFollowers() {
 // load tells the collector and the followers what is stored of a resource.
 func (r *Registry) load(cached *caches.Resource) {
 	objects := cached.Cache.Snapshot().Scan("", watchcache.Selection{})
-	if r.collector != nil {
-		r.collector.Load(cached.GR, objects)
+	for _, c := range r.collectors {
+		c.Load(cached.GR, objects)
 	}
 	for _, f := range r.followers[cached.GR] {
 		f.Replace(cached.GR, slices.Collect(objects))
@@ -116,28 +116,26 @@ func (f follower) Appended(r *caches.Resource, entries []*watchcache.Entry) {
 			other.Change(r.GR, e.Object, e.Deleted)
 		}
 	}
-	if f.collector == nil {
-		return
-	}
-	for _, e := range entries {
-		if e.Deleted {
-			f.collector.Changed(r.GR, e.Object, nil)
-		} else {
-			f.collector.Changed(r.GR, e.Previous, e.Object)
+	for _, c := range f.collectors {
+		for _, e := range entries {
+			if e.Deleted {
+				c.Changed(r.GR, e.Object, nil)
+			} else {
+				c.Changed(r.GR, e.Previous, e.Object)
+			}
 		}
 	}
 }
 
 // Defined implements caches.Follower.
 func (f follower) Defined(created, ended *caches.Resource) {
-	if f.collector == nil {
-		return
+	for _, c := range f.collectors {
+		if ended != nil {
+			c.Forget(ended.GR)
+		}
+		if created != nil {
+			c.Load(created.GR, created.Cache.Snapshot().Scan("", watchcache.Selection{}))
+		}
+		c.Defined()
 	}
-	if ended != nil {
-		f.collector.Forget(ended.GR)
-	}
-	if created != nil {
-		f.collector.Load(created.GR, created.Cache.Snapshot().Scan("", watchcache.Selection{}))
-	}
-	f.collector.Defined()
 }

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apiserver/pkg/admission"
+	upstream "k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
@@ -39,7 +40,7 @@ func (r *Registry) Create(
 	if err != nil {
 		return wire.Written{}, err
 	}
-	w = r.asked(w, admission.Create, &o).managedBy(o.FieldManager)
+	w = r.asked(w, upstream.Create, &o).managedBy(o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
 		return wire.Written{}, err
@@ -124,7 +125,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	became := NotWritten
+	became := admission.Refused
 	defer func() { decided.release(became) }()
 	w.target.Name = u.GetName() // a plugin may have given it one
 	if w.mayWait() {
@@ -160,7 +161,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
 		return nil, err
 	}
-	became = Written
+	became = admission.Stored
 	return written(w.cached, key, decided.value, done.Revision)
 }
 
@@ -240,7 +241,13 @@ func (r *Registry) finishCreate(ctx context.Context, w write, u *unstructured.Un
 	}
 
 	// Encode.
-	return r.encodeSettled(ctx, w.target.Resource, u, c.managed)
+	decided, err := r.encodeSettled(ctx, w.target.Resource, u, c.managed)
+	if err != nil {
+		return decision{}, err
+	}
+
+	// Charge.
+	return r.charged(ctx, w, decided, u, nil)
 }
 
 // checkCreate applies the rules of the kind to a new object. It returns the warnings about it, also

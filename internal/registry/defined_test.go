@@ -54,7 +54,7 @@ func TestADefinitionIsInForceWhenItsChangeIsVisible(t *testing.T) {
 	log := openLog(t)
 	var s *server
 	c := &served{live: func() *kinds.Catalog { return s.live.Load() }}
-	s, stop := serveWith(t, log, registry.Config{Store: log, Collector: c})
+	s, stop := serveWith(t, log, registry.Config{Store: log, Collectors: []registry.Collector{c}})
 	s.create(s.at(crds), definition(""))
 	w := s.watch(s.at(crds), nil)
 	s.delete(s.at(crds, "", "foos.t.example.com"))

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
 )
 
@@ -30,7 +31,7 @@ func (r *Registry) encodeSettled(
 		}
 	}
 	held := d
-	defer func() { held.release(NotWritten) }() // also after a panic, which ends only this request
+	defer func() { held.release(admission.Refused) }() // also after a panic, which ends only this request
 	if d.value, err = r.encode(ctx, resource, u, managed); err != nil {
 		return decision{}, err
 	}

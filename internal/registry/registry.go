@@ -22,6 +22,7 @@
 //	validate       plugins may refuse it
 //	encode         the bytes to store; before that the hook of a resource settles the object,
 //	               which takes turns with others of its kind (definitions)
+//	charge         quotas of its namespace have room for it; it is given back if the commit fails
 //	commit         the store takes them if the object is still the one that was found
 //
 // A write that finds, when it commits, that another one was faster takes the steps again
@@ -71,9 +72,11 @@ type Config struct {
 	// 0 is watchcache's default. Older entries are read from the store.
 	CacheEntries int
 	CacheBytes   int64
-	// Collector collects garbage; nil leaves that to another program. Deletions wait for
+	// Collectors follow all changes: one collects garbage, unless that is left to another program. Deletions wait for
 	// either, if their policy is Foreground or Orphan.
-	Collector Collector
+	Collectors []Collector
+	// Charger charges the writes of clients that Admission has allowed; nil: nobody does.
+	Charger admission.Charger
 	// Admission is asked about the writes of clients; nil: nobody is.
 	Admission admission.Plugin
 	// ProvisionNamespaces makes the namespace of an object that a client creates, if there is none (upstream's plugin
@@ -116,9 +119,10 @@ type Registry struct {
 	controller  *lifecycle.Controller
 	converter   *convert.Converter
 	fields      *fieldmanager.Managers
-	collector   Collector        // nil: none
-	plugins     admission.Plugin // that are asked about writes; nil: none
-	provisions  bool             // Config.ProvisionNamespaces
+	collectors  []Collector
+	plugins     admission.Plugin  // that are asked about writes; nil: none
+	charger     admission.Charger // of writes that plugins have allowed; nil: none
+	provisions  bool              // Config.ProvisionNamespaces
 	followers   map[kinds.GroupResource][]Follower
 	allocators  map[kinds.GroupResource]Allocator
 	conflicts   keylock.Locks // of writes that were slower than another one
@@ -162,8 +166,8 @@ func New(cfg Config) *Registry {
 		caches: set, gate: lifecycle.NewGate(set), definitions: definitions,
 		hooks: map[kinds.GroupResource]hook{kinds.Definitions(): definitions},
 		stale: cfg.Stale, lead: cfg.Lead, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw),
-		collector: cfg.Collector,
-		plugins:   cfg.Admission, provisions: cfg.ProvisionNamespaces, followers: followersOf(cfg.Followers),
+		collectors: cfg.Collectors, charger: cfg.Charger,
+		plugins: cfg.Admission, provisions: cfg.ProvisionNamespaces, followers: followersOf(cfg.Followers),
 		allocators: cfg.Allocators, decided: make(chan struct{}), problem: errLoading,
 	}
 	if r.plugins != nil {

@@ -173,7 +173,12 @@ func (r *Registry) finishUpdate(
 	case bytes.Equal(decided.value, current.Value()):
 		decided.value = nil
 	}
-	return decided, err
+	if err != nil || decided.value == nil {
+		return decided, err
+	}
+
+	// Charge.
+	return r.charged(ctx, w, decided, u, old)
 }
 
 // storedAs makes of u, in the version of a view, the object as it is stored, and returns the resource of which it is one

@@ -23,8 +23,9 @@ type write struct {
 	target kinds.Target
 	cached *caches.Resource // what the target is stored in
 	dryRun bool
-	// review asks plugins; options are those of the client's operation.
+	// review asks plugins; op and options are the client's operation, nil for what the server does by itself.
 	review  *admission.Review
+	op      upstream.Operation
 	options runtime.Object
 	waits   bool // also without the review
 	// manages says that manager, or that of the target if it is "", manages the fields that change;
@@ -48,7 +49,7 @@ func (r *Registry) newWrite(t kinds.Target, dryRun []string) (write, error) {
 
 // asked returns the write with the review of a client's operation.
 func (r *Registry) asked(w write, op upstream.Operation, o runtime.Object) write {
-	w.options = o
+	w.op, w.options = op, o
 	w.review = admission.ReviewOf(r.plugins, admission.Request{Target: w.target, Operation: op, Options: o, DryRun: w.dryRun})
 	return w
 }
@@ -104,17 +105,17 @@ type decision struct {
 	after []byte
 	// end ends what the decision holds until it is committed or given up; nil: it holds nothing.
 	end func()
-	// allocated ends what was allocated for the object; nil: nothing was.
-	allocated func(Outcome)
+	// became are told, in order, what has become of the write, such as who reserved something for it.
+	became []func(admission.Outcome)
 }
 
 // release ends what a decision holds, of which o has become.
-func (d decision) release(o Outcome) {
+func (d decision) release(o admission.Outcome) {
 	if d.end != nil {
 		d.end()
 	}
-	if d.allocated != nil {
-		d.allocated(o)
+	for _, tell := range d.became {
+		tell(o)
 	}
 }
 
@@ -128,7 +129,7 @@ type outcome struct {
 // ends the decision. Errors: *store.ConflictError when the object has changed meanwhile; others are
 // for the client.
 func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d decision) (outcome, error) {
-	became := NotWritten
+	became := admission.Refused
 	defer func() { d.release(became) }()
 	if !d.remove && d.value == nil {
 		rewrite, err := r.mustRewrite(ctx, w, current)
@@ -162,7 +163,7 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
 		return outcome{}, err
 	}
-	became = Written
+	became = admission.Stored
 	if d.remove {
 		r.giveBack(ctx, w, current)
 		if d.after == nil && w.target.Resource.ReturnDeleted {

@@ -167,7 +167,8 @@ func (p *plan) serve(at place) ([]string, error) {
 	}
 	args := []string{
 		"serve", "--data-dir=" + dir, "--listen=" + net.JoinHostPort(p.bind, p.port), access,
-		"--stop-at-once", "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller",
+		"--stop-at-once", "--bootstrap=server",
+		"--controllers=-garbage-collector-controller,-namespace-controller,-resourcequota-controller",
 	}
 	if at.NoFsync {
 		args = append(args, "--unsafe-no-fsync")

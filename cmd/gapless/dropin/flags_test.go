@@ -93,7 +93,8 @@ func TestAPluginIsNotBothEnabledAndDisabled(t *testing.T) {
 
 func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 	always := []string{
-		"--stop-at-once", "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller",
+		"--stop-at-once", "--bootstrap=server",
+		"--controllers=-garbage-collector-controller,-namespace-controller,-resourcequota-controller",
 		"--unsafe-no-fsync",
 	}
 	for name, c := range map[string]struct {

@@ -97,7 +97,7 @@ func serve(b *testing.B) (*registry.Registry, kinds.Target) {
 	}
 	live := kinds.NewLive(builtin.Catalog())
 	c := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Writable: log.Writable})
-	r := registry.New(registry.Config{Store: log, Live: live, Collector: c})
+	r := registry.New(registry.Config{Store: log, Live: live, Collectors: []registry.Collector{c}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 3)
 	go func() { ended <- log.Run(context.WithoutCancel(ctx)) }() // ends with Close

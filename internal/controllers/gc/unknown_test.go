@@ -43,7 +43,7 @@ func collecting(t *testing.T, unknown func(namespace string) error) (r *registry
 	}
 	live := kinds.NewLive(builtin.Catalog())
 	c := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Unknown: unknown})
-	r = registry.New(registry.Config{Store: log, Live: live, Collector: c})
+	r = registry.New(registry.Config{Store: log, Live: live, Collectors: []registry.Collector{c}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 3)
 	go func() { ended <- log.Run(context.WithoutCancel(ctx)) }() // ends with Close

@@ -31,9 +31,9 @@ func With(ctx context.Context, around Around) context.Context {
 
 type controllerKey struct{}
 
-// By returns a context for all that a controller does.
+// By returns a context for all that a controller does: also if it does it for a request.
 func By(ctx context.Context, controller string) context.Context {
-	return context.WithValue(ctx, controllerKey{}, controller)
+	return context.WithValue(context.WithValue(ctx, key{}, nil), controllerKey{}, controller)
 }
 
 // Store is a store whose writes go through the Around of their context.
