@@ -262,8 +262,8 @@ func TestAWebhookDecidesInItsPlaceOfTheList(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(resp.Body)
-	if want := `Internal Server Error: "/api/v1/pods?watch=1&amp;labelSelector=a%3Db": `; resp.StatusCode != 500 || err != nil ||
-		!strings.HasPrefix(string(text), want) {
+	const want = `Internal Server Error: "/api/v1/pods?watch=1&amp;labelSelector=a%3Db": `
+	if resp.StatusCode != http.StatusInternalServerError || err != nil || !strings.HasPrefix(string(text), want) {
 		t.Errorf("%d %s %v", resp.StatusCode, text, err)
 	}
 	if asked := h.last(); fmt.Sprint(at(asked, "spec", "resourceAttributes", "labelSelector", "requirements")) !=

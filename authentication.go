@@ -223,6 +223,10 @@ func (s *Server) readAuthentication() error {
 	}
 	// What the file does not let be anonymous is not, health checks neither.
 	a.Anonymous, a.PrivateHealth = said.Enabled, !said.Enabled || len(said.Conditions) > 0
+	if a.Anonymous && slices.Contains(s.cfg.authorizationModes(), AuthorizationAlwaysAllow) {
+		return fmt.Errorf("authentication configuration %s: anonymous.enabled: the authorization mode AlwaysAllow would let "+
+			"everybody do everything: set it to false, or take another mode", a.ConfigFile)
+	}
 	for _, condition := range said.Conditions {
 		a.anonymousPaths = append(a.anonymousPaths, condition.Path)
 	}

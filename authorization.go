@@ -131,5 +131,5 @@ func (s *Server) authorize(cfg *registry.Config) (checks admission.Chain) {
 		cfg.Followers = append(cfg.Followers, s.roles)
 		checks = append(checks, rbac.Escalation{Of: s.roles, Authorizer: s.authorizer})
 	}
-	return append(checks, rbac.Signing{Authorizer: s.authorizer})
+	return checks
 }

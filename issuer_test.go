@@ -303,6 +303,10 @@ func TestWrongConfigurationOfCallersStopsTheStart(t *testing.T) {
 			gapless.Authentication{ConfigFile: file("twice", right+"anonymous: {enabled: true}\n"), Anonymous: true},
 			[]string{"twice", "--anonymous-auth flag cannot be set"},
 		},
+		"anonymous, and everything is allowed": {
+			gapless.Authentication{ConfigFile: file("open", right+"anonymous: {enabled: true}\n")},
+			[]string{"open", "anonymous.enabled", "AlwaysAllow"},
+		},
 		"half of the flags": {
 			gapless.Authentication{OIDC: gapless.OIDC{ClientID: "x"}}, []string{"oidc-issuer-url and oidc-client-id"},
 		},
@@ -338,7 +342,11 @@ func TestWrongConfigurationOfCallersStopsTheStart(t *testing.T) {
 			gapless.Authentication{ServiceAccountMaxTokenExpiration: time.Minute}, []string{"between 1 hour and 2^32 seconds"},
 		},
 	} {
-		err := tryRun(t, gapless.Config{Memory: true, Listen: "127.0.0.1:0", Authentication: c.a})
+		cfg := gapless.Config{Memory: true, Listen: "127.0.0.1:0", Authentication: c.a}
+		if name == "anonymous, and everything is allowed" {
+			cfg.AuthorizationMode = gapless.AuthorizationAlwaysAllow
+		}
+		err := tryRun(t, cfg)
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want an error with %q", name, err, want)

@@ -89,6 +89,9 @@ func restrictions(of *cluster, configured plugins.Settings) ([]plugins.Plugin, e
 		writes.OwnerReferencesPermissionEnforcement(writes.Owners{
 			Authorizer: authorizer, Resources: func() []*kinds.Resource { return of.live.Load().Resources() },
 		}),
+		certificates.CertificateApproval(authorizer),
+		certificates.CertificateSigning(authorizer),
+		certificates.CertificateSubjectRestriction(),
 		certificates.ClusterTrustBundleAttest(authorizer),
 		writes.AlwaysDeny(),
 		{Name: quotas.Name}, // which is asked when all others have allowed a write: see Server.admit

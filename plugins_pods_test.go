@@ -38,7 +38,8 @@ func TestPodsOfANewNamespaceHaveAnAccountAtOnce(t *testing.T) {
 func TestPodsWithoutAnAccountAreRefused(t *testing.T) {
 	s := launch(t, gapless.Config{Memory: true, Bootstrap: gapless.BootstrapServer})
 	code, body := s.exchange(t, s.web(t), "POST /api/v1/namespaces/default/pods", ordinaryPod)
-	if code != 403 || !strings.Contains(body, `error looking up service account default/default: serviceaccount \"default\" not found`) {
+	if code != 403 ||
+		!strings.Contains(body, `error looking up service account default/default: serviceaccount \"default\" not found`) {
 		t.Errorf("without an account: %d %s", code, body)
 	}
 }
@@ -83,7 +84,9 @@ func TestPodSecurityIsAsConfigured(t *testing.T) {
 	}
 	wrong := admissionConfig(t, "PodSecurity", securityConfig+"defaults: {enforce: strict}}")
 	got := startError(t, gapless.Config{Memory: true, AdmissionControlConfigFile: wrong})
-	for _, part := range []string{wrong, "PodSecurity", "defaults.enforce", `"strict"`, "must be one of privileged, baseline, restricted"} {
+	for _, part := range []string{
+		wrong, "PodSecurity", "defaults.enforce", `"strict"`, "must be one of privileged, baseline, restricted",
+	} {
 		if !strings.Contains(got, part) {
 			t.Errorf("a wrong configuration: %s, want %s", got, part)
 		}

@@ -250,7 +250,10 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 	}
 	cfg := bootstrap.Config{
 		Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger, ServiceIP: s.addresses.First,
-		ServiceRanges: ranges, Trust: s.trust,
+		ServiceRanges: ranges,
+	}
+	if s.cfg.Bootstrap != BootstrapServer || s.cfg.Authentication.FrontProxy.ClientCAFile != "" {
+		cfg.Trust = s.trust
 	}
 	if s.cfg.Etcd.used() {
 		cfg.Flows = bootstrap.FlowsShared

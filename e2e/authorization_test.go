@@ -192,7 +192,7 @@ func TestAuthorizationModes(t *testing.T) {
 	}
 	t.Parallel()
 	if _, err := gapless.New(gapless.Config{Memory: true, AuthorizationMode: "ABAC"}); err == nil ||
-		!strings.Contains(err.Error(), `"ABAC" is unknown: want RBAC, Node, MastersOnly, AlwaysAllow, AlwaysDeny`) {
+		!strings.Contains(err.Error(), `"ABAC" is unknown: want RBAC, Node, Webhook, MastersOnly, AlwaysAllow`) {
 		t.Errorf("an unknown mode: %v", err)
 	}
 	for mode, want := range map[string]struct{ list, discover int }{

@@ -141,7 +141,7 @@ func authorizationFlags(flags *pflag.FlagSet, f *serveFlags) {
 }
 
 // accessOf takes for the configuration what flags say: a 0 that means none, and what is only a default beside a file.
-func (f *serveFlags) accessOf(flags *pflag.FlagSet) {
+func accessOf(f *serveFlags, flags *pflag.FlagSet) {
 	f.callers.PrivateHealth = flags.Changed("anonymous-auth") && !f.callers.Anonymous
 	f.callers.FixedTokenExpiration = !f.extendTokens
 	for _, ttl := range []*time.Duration{

@@ -89,7 +89,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.etcd.compacts = cmd.Flags().Changed("etcd-compaction-interval")
-			f.accessOf(cmd.Flags())
+			accessOf(&f, cmd.Flags())
 			return serve(cmd.Context(), f, cmd.Flags().Changed("data-dir"), io)
 		},
 	}

@@ -152,10 +152,9 @@ func (all *servers) play(t *testing.T, one script.Script) (p played) {
 // were asked.
 func (s *server) complete(t *testing.T, transcript play.Transcript) play.Transcript {
 	t.Helper()
-	names := chosen{}
 	for _, r := range transcript.Results {
 		if r.Answer != nil {
-			r.Answer.Body = names.hide(readable(t, r.Answer.Body))
+			r.Answer.Body = chosen{}.hide(readable(t, r.Answer.Body))
 		}
 	}
 	transcript.Results = append(transcript.Results, append(s.events(t, transcript), s.hook.heard()...)...)

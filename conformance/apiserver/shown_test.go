@@ -57,8 +57,9 @@ func relative(claims map[string]any, issued float64) {
 	}
 }
 
-// chosen has the names of the addresses and node ports that a server has chosen for Services, in the order in which they
-// are seen. Scripts choose theirs in the other part of the ranges.
+// chosen has the names of the addresses and node ports in one answer that a server has chosen for Services, in the order
+// in which they are there. What was given back may be given out again. Scripts choose theirs in the other part of the
+// ranges.
 type chosen map[string]string
 
 var (

@@ -10,6 +10,7 @@ import (
 
 const (
 	core        = "/api/v1/namespaces/default/"
+	limited     = "/api/v1/namespaces/limited/"
 	dryRun      = "?dryRun=All"
 	definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	things      = "/apis/t.example.com/v1/namespaces/default/things"
@@ -97,6 +98,10 @@ func prepare(s *server) {
 	s.must("POST "+core+"pods",
 		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","finalizers":["example.com/a"]},"spec":{"containers":[{"name":"a","image":"a","env":[{"name":"a"}]}],"volumes":[{"name":"a","emptyDir":{}}]}}`)
 	s.must("POST "+things, `{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":{"set":["a"]}}`)
+	s.must("POST /api/v1/namespaces", `{"metadata":{"name":"limited","labels":{`+
+		`"pod-security.kubernetes.io/warn":"restricted","pod-security.kubernetes.io/audit":"baseline"}}}`)
+	s.must("POST "+limited+"limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[`+
+		`{"type":"Container","max":{"cpu":"2"},"default":{"cpu":"1"}},{"type":"Pod","min":{"cpu":"1m"}}]}}`)
 	for i := range 200 {
 		s.must("POST "+core+"secrets",
 			fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s-%d","labels":{"a":"b"}}}`, i))
@@ -310,6 +315,11 @@ func pods() []dimension {
 			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[{"name":"a","image":"a",` +
 				`"resources":{"claims":[` +
 				list(n, `{"name":"missing-#"}`) + `]}}],"resourceClaims":[` + list(n, `{"name":"r#","resourceClaimName":"c"}`) +
+				`]}}`
+		}},
+		dimension{name: "pods with limits and levels", request: "POST " + limited + "pods" + dryRun, body: func(n int) string {
+			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x"},"spec":{"containers":[` + list(n,
+				`{"name":"c#","image":"a","securityContext":{"privileged":true},"ports":[{"hostPort":#,"containerPort":#}]}`) +
 				`]}}`
 		}},
 		dimension{name: "pods with ports of the host", request: "POST " + core + "pods" + dryRun, body: func(n int) string {

@@ -5,7 +5,7 @@
 // checked: it completes the IP families (families.go), and takes addresses and ports for it. A cluster IP is taken by
 // creating the IPAddress of its name, which no two servers can do; the ranges are those of the ServiceCIDRs
 // (ranges.go, ips.go). Node ports are in [Ports]: over etcd in the object RangeAllocation that kube-apiserver has there,
-// which changes by compare-and-swap ([NewShared], shared.go); a server that has its store for itself knows them from the
+// which changes by compare-and-swap ([Shared], shared.go); a server that has its store for itself knows them from the
 // Services (memory.go).
 //
 // What is taken is taken before the Service is written, and given back when it is not. A server that ends in between

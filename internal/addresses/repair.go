@@ -243,6 +243,7 @@ func (a *Allocator) warn(ctx context.Context, m mending, why string) {
 		return
 	}
 	a.repair.warned[key] = true
-	a.logger.LogAttrs(ctx, slog.LevelWarn, "a Service has a cluster IP that is not its own: create it again to give it another one",
+	a.logger.LogAttrs(ctx, slog.LevelWarn,
+		"a Service has a cluster IP that is not its own: create it again to give it another one",
 		slog.String("service", m.key.String()), slog.String("ip", m.ip.String()), slog.String("reason", why))
 }

@@ -25,7 +25,7 @@ import (
 // strategy.go, and ResourceLocation of nodes and services). The logs of such a pod are empty.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request, c route.Connection) error {
 	var err error
-	switch done := false; c.Resource.Plural + "/" + c.Subresource {
+	switch c.Resource.Plural + "/" + c.Subresource {
 	case "pods/proxy":
 		err = s.findProxied(r.Context(), c.Target)
 	case "services/proxy":
@@ -37,7 +37,8 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, c route.Connect
 		}
 		err = s.findNode(r.Context(), name)
 	default:
-		if done, err = s.findPod(r.Context(), c.Target, r.URL.Query().Get("container")); done && err == nil {
+		var empty bool
+		if empty, err = s.findPod(r.Context(), c.Target, r.URL.Query().Get("container")); empty {
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}

@@ -22,7 +22,9 @@ type fixed struct {
 func (f fixed) Decide(context.Context, user.Info, auth.Attributes) auth.Decision { return f.decision }
 
 func (fixed) Rules(context.Context, user.Info, string) (auth.Rules, error) {
-	return auth.Rules{Incomplete: true, Resources: []authorizationv1.ResourceRule{{Verbs: []string{"get"}}}}, errors.New("a role is missing")
+	return auth.Rules{
+		Incomplete: true, Resources: []authorizationv1.ResourceRule{{Verbs: []string{"get"}}},
+	}, errors.New("a role is missing")
 }
 
 func because(why string) func() string { return func() string { return why } }
@@ -41,10 +43,12 @@ func TestTheFirstOpinionDecides(t *testing.T) {
 		all  []auth.Authorizer
 		want string
 	}{
-		"none":                      {nil, refused},
-		"one allows":                {[]auth.Authorizer{silent, why, allows, denies}, ""},
-		"one denies before":         {[]auth.Authorizer{why, denies, allows}, refused + ": never"},
-		"no opinion":                {[]auth.Authorizer{silent, why, silent, auth.AlwaysDeny{}}, refused + ": b: no role\nd: Everything is forbidden."},
+		"none":              {nil, refused},
+		"one allows":        {[]auth.Authorizer{silent, why, allows, denies}, ""},
+		"one denies before": {[]auth.Authorizer{why, denies, allows}, refused + ": never"},
+		"no opinion": {
+			[]auth.Authorizer{silent, why, silent, auth.AlwaysDeny{}}, refused + ": b: no role\nd: Everything is forbidden.",
+		},
 		"one could not be asked":    {[]auth.Authorizer{fails, why}, busy.Error()},
 		"another one allows beside": {[]auth.Authorizer{fails, allows}, ""},
 	} {
@@ -60,7 +64,8 @@ func TestTheFirstOpinionDecides(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	rules, err := auth.Union{{Name: "x", Authorizer: auth.Privileged{}}, {Name: "a", Authorizer: silent}}.Rules(t.Context(), u, "ns")
+	rules, err := auth.Union{{Name: "x", Authorizer: auth.Privileged{}}, {Name: "a", Authorizer: silent}}.Rules(t.Context(), u,
+		"ns")
 	if err == nil || len(rules.Resources) != 1 || !rules.Incomplete {
 		t.Errorf("rules: %v, %v", rules, err)
 	}

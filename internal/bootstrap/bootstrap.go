@@ -28,6 +28,11 @@ import (
 type Verbs interface {
 	Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error)
 	Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error)
+	Writes
+}
+
+// Writes are the verbs that change objects.
+type Writes interface {
 	Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
 	Update(ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error)
 	Patch(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)

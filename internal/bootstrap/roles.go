@@ -53,7 +53,7 @@ func rbac(plural string) kinds.GroupResource {
 	return kinds.GroupResource{Group: "rbac.authorization.k8s.io", Resource: plural}
 }
 
-// NodeRules returns the rules of the ClusterRole system:node: what kubelets may do, whom it is not bound to by default
+// NodeRules returns the rules of the ClusterRole system:node: what kubelets may do; by default it is bound to nobody
 // (bootstrappolicy NodeRules).
 func NodeRules() []rbacv1.PolicyRule {
 	for line := range strings.Lines(policyText) {

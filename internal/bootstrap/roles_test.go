@@ -1,11 +1,13 @@
 package bootstrap_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -71,4 +73,13 @@ func TestRolesAreAggregated(t *testing.T) {
 	}
 	c.delete(mine)
 	c.eventually(view, "the end of the rule", has(before))
+}
+
+func TestTheRulesOfKubeletsAreThoseOfTheirRole(t *testing.T) {
+	rules := bootstrap.NodeRules()
+	if len(rules) == 0 || !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.Resources, "nodes/status") && slices.Contains(r.Verbs, "patch")
+	}) {
+		t.Errorf("the rules of system:node are %v", rules)
+	}
 }

@@ -68,7 +68,8 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 			return byStart
 		}
 	case "configmaps":
-		if !o.All && name == "kube-root-ca.crt" {
+		if !o.All &&
+			(name == "kube-root-ca.crt" || name == "extension-apiserver-authentication" && meta["namespace"] == "kube-system") {
 			return byStart
 		}
 	case "secrets":

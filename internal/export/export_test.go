@@ -122,6 +122,15 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 			r: resource("scheduling.k8s.io", "priorityclasses"), object: `{"metadata":{"name":"system-node-critical"}}`,
 			why: byStart,
 		},
+		"flow schema of the server": {
+			r:      resource("flowcontrol.apiserver.k8s.io", "flowschemas"),
+			object: `{"metadata":{"name":"probes","annotations":{"apf.kubernetes.io/autoupdate-spec":"true"}}}`, why: byStart,
+		},
+		"flow schema of a user": {
+			r:      resource("flowcontrol.apiserver.k8s.io", "flowschemas"),
+			object: `{"metadata":{"name":"probes","annotations":{"apf.kubernetes.io/autoupdate-spec":"false"}}}`,
+			want:   `{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"false"},"name":"probes"}}`,
+		},
 		"certificate": {r: resource("", "configmaps"), object: `{"metadata":{"name":"kube-root-ca.crt"}}`, why: byStart},
 		"ranges of Services": {
 			r: resource("networking.k8s.io", "servicecidrs"), object: `{"metadata":{"name":"kubernetes"}}`, why: byStart,

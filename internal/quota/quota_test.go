@@ -47,8 +47,8 @@ func TestUsageIsUpstreams(t *testing.T) {
 				"{requests: {cpu: 1, memory: 1Gi, ephemeral-storage: 1, hugepages-2Mi: 2Mi, example.com/gpu: 1, " +
 				"a.kubernetes.io/b: 1}," +
 				" limits: {cpu: 2, memory: 2Gi, ephemeral-storage: 2, hugepages-2Mi: 2Mi, example.com/gpu: 1}}",
-			"count/pods=1,cpu=1,ephemeral-storage=1,hugepages-2Mi=2Mi,limits.cpu=2,limits.ephemeral-storage=2,limits.memory=2Gi," +
-				"memory=1Gi,pods=1,requests.cpu=1,requests.ephemeral-storage=1,requests.example.com/gpu=1," +
+			"count/pods=1,cpu=1,ephemeral-storage=1,hugepages-2Mi=2Mi,limits.cpu=2,limits.ephemeral-storage=2," +
+				"limits.memory=2Gi,memory=1Gi,pods=1,requests.cpu=1,requests.ephemeral-storage=1,requests.example.com/gpu=1," +
 				"requests.hugepages-2Mi=2Mi,requests.memory=1Gi",
 		},
 		{

@@ -21,8 +21,8 @@ func apiserverTable() table {
 		service-cluster-ip-range service-node-port-range
 		tls-cert-file tls-private-key-file token-auth-file`)
 	t.add(handled, "", `admission-control authentication-config authorization-config authorization-mode bind-address
-		cert-dir disable-admission-plugins enable-admission-plugins etcd-prefix etcd-servers max-mutating-requests-inflight max-requests-inflight
-		secure-port tls-min-version v`)
+		cert-dir disable-admission-plugins enable-admission-plugins etcd-prefix etcd-servers max-mutating-requests-inflight
+		max-requests-inflight secure-port tls-min-version v`)
 	t.network()
 	t.storage()
 	t.identities()

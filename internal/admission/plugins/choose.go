@@ -30,8 +30,8 @@ var off = []string{ //nolint:gochecknoglobals // a constant table
 
 // lasting are those that this server always asks, and that are no [Plugin].
 var lasting = []string{ //nolint:gochecknoglobals // a constant table
-	"NamespaceLifecycle", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
-	"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
+	"NamespaceLifecycle", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy",
+	"ValidatingAdmissionWebhook",
 }
 
 // IsKnown reports whether kube-apiserver has a plugin of this name.

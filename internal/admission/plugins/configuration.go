@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Parse fills in the configuration of a plugin, YAML or JSON of a kind in a version like "eventratelimit.admission.k8s.io/v1alpha1".
-// Unknown members are errors.
+// Parse fills in the configuration of a plugin, YAML or JSON of a kind in a version like
+// "eventratelimit.admission.k8s.io/v1alpha1". Unknown members are errors.
 func Parse(text []byte, version, kind string, into any) error {
 	var head metav1.TypeMeta
 	if err := yaml.Unmarshal(text, &head); err != nil {

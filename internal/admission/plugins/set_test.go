@@ -17,8 +17,10 @@ func TestPluginsForEverythingKeepTheirPlace(t *testing.T) {
 	var asked []string
 	plugin := func(name string, resource kinds.GroupResource, subresource string) plugins.Plugin {
 		return plugins.Plugin{
-			Name:     name,
-			Concerns: []plugins.Concern{{Resource: resource, Subresource: subresource, Operations: []upstream.Operation{upstream.Create}}},
+			Name: name,
+			Concerns: []plugins.Concern{
+				{Resource: resource, Subresource: subresource, Operations: []upstream.Operation{upstream.Create}},
+			},
 			Validate: func(context.Context, *plugins.Write) error { asked = append(asked, name); return nil },
 		}
 	}

@@ -31,8 +31,6 @@ const (
 )
 
 // The forms of tokens, and of groups that a Secret adds (k8s.io/cluster-bootstrap/token/api).
-//
-//nolint:gochecknoglobals // compiled tables
 var (
 	bootstrapForm      = regexp.MustCompile(`\A([a-z0-9]{6})\.([a-z0-9]{16})\z`)
 	bootstrapGroupForm = regexp.MustCompile(`\Asystem:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]\z`)

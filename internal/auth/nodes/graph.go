@@ -83,7 +83,8 @@ func (g *graph) put(on string, key wire.Key, o *wire.Object) {
 	n := g.nodes[on]
 	if n == nil {
 		n = &node{
-			changed: map[wire.Key]*wire.Object{}, pods: map[wire.Key][]need{}, needs: map[need]int{}, claims: map[wire.Key]struct{}{},
+			changed: map[wire.Key]*wire.Object{}, pods: map[wire.Key][]need{}, needs: map[need]int{},
+			claims: map[wire.Key]struct{}{},
 		}
 		g.nodes[on] = n
 	}

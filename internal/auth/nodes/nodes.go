@@ -47,7 +47,9 @@ func New(cluster Cluster, rules []rbacv1.PolicyRule) *Authorizer {
 }
 
 // The resources about which an Authorizer decides by what is stored, or by names.
-var ( //nolint:gochecknoglobals // constants
+//
+//nolint:gochecknoglobals // constants
+var (
 	pods         = schema.GroupResource{Resource: "pods"}
 	nodes        = schema.GroupResource{Resource: "nodes"}
 	secrets      = schema.GroupResource{Resource: "secrets"}

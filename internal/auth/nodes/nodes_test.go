@@ -127,14 +127,15 @@ func TestANodeMayReadWhatItsPodsNeed(t *testing.T) {
 	c := newCluster(t)
 	c.pod("p", "a", everything)
 	c.put("persistentvolumes", "metadata: {name: pv}\nspec: {claimRef: {namespace: 'n', name: claim}, csi: {driver: d, "+
-		"nodeStageSecretRef: {namespace: storage, name: stage}, controllerPublishSecretRef: {namespace: storage, name: control}}}")
-	for _, name := range strings.Fields("pull initenv env debug mounted projected csi azure ceph iscsi rbd flex cinder scaleio " +
+		"nodeStageSecretRef: {namespace: storage, name: stage}, controllerPublishSecretRef: {namespace: "+
+		"storage, name: control}}}")
+	for name := range strings.FieldsSeq("pull initenv env debug mounted projected csi azure ceph iscsi rbd flex cinder scaleio " +
 		"storageos") {
 		c.expect("a", "get secrets n/"+name, "")
 		c.expect("b", "get secrets n/"+name, "?")
 		c.expect("a", "get secrets other/"+name, unrelated)
 	}
-	for _, name := range strings.Fields("initmap envmap mountedmap projectedmap") {
+	for name := range strings.FieldsSeq("initmap envmap mountedmap projectedmap") {
 		c.expect("a", "watch configmaps n/"+name, "")
 		c.expect("b", "watch configmaps n/"+name, "?")
 	}
@@ -150,7 +151,8 @@ func TestANodeMayReadWhatItsPodsNeed(t *testing.T) {
 
 	c.remove("pods", wire.Key{Namespace: "n", Name: "p"})
 	for _, asked := range []string{
-		"get pods n/p", "get secrets n/pull", "get secrets storage/stage", "get persistentvolumes /pv", "get serviceaccounts n/robot",
+		"get pods n/p", "get secrets n/pull", "get secrets storage/stage", "get persistentvolumes /pv",
+		"get serviceaccounts n/robot",
 	} {
 		c.expect("a", asked, unrelated)
 	}
@@ -201,7 +203,8 @@ func TestAMirrorPodGivesNoRights(t *testing.T) {
 func TestADeviceOfATemplateIsThatOfTheStatus(t *testing.T) {
 	c := newCluster(t)
 	c.put("pods", `{metadata: {name: p, namespace: 'n'},
-		spec: {nodeName: a, resourceClaims: [{name: one, resourceClaimTemplateName: t}, {name: two, resourceClaimTemplateName: t}]},
+		spec: {nodeName: a, resourceClaims: [{name: one, resourceClaimTemplateName: t}, {name: two,`+
+		` resourceClaimTemplateName: t}]},
 		status: {resourceClaimStatuses: [{name: one, resourceClaimName: p-one}, {name: two}],
 		extendedResourceClaimStatus: {resourceClaimName: extended}}}`)
 	c.expect("a", "get resourceclaims.resource.k8s.io n/p-one", "")
@@ -234,9 +237,10 @@ func TestReasonsAreUpstreams(t *testing.T) {
 
 		"create leases.coordination.k8s.io kube-node-lease/":  "",
 		"update leases.coordination.k8s.io kube-node-lease/a": "",
-		"update leases.coordination.k8s.io kube-node-lease/b": "can only access node lease with the same name as the requesting node",
-		"get leases.coordination.k8s.io n/a":                  `can only access leases in the "kube-node-lease" system namespace`,
-		"list leases.coordination.k8s.io kube-node-lease/":    "can only get, create, update, patch, or delete a node lease",
+		"update leases.coordination.k8s.io kube-node-lease/b": "can only access node lease with the same name as " +
+			"the requesting node",
+		"get leases.coordination.k8s.io n/a":               `can only access leases in the "kube-node-lease" system namespace`,
+		"list leases.coordination.k8s.io kube-node-lease/": "can only get, create, update, patch, or delete a node lease",
 
 		"create csinodes.storage.k8s.io":          "",
 		"patch csinodes.storage.k8s.io /a":        "",

@@ -3,8 +3,7 @@
 //
 // An [Authorizer] follows the roles and bindings, and decides from an index of them in memory;
 // a change holds for the first decision after it. [Escalation] is an admission plugin: nobody
-// may write a role with rights that he does not have, or bind one. [Signing] is one for
-// certificate signing requests: it asks for the verbs "approve" and "sign" on their signer.
+// may write a role with rights that he does not have, or bind one.
 //
 // Why a user may or may not do something is decided here, what a request asks for in
 // apiserver/route (attributes.go); docs/access.md.

@@ -64,7 +64,8 @@ func checkMandatoryLevel(o *flowcontrolv1.PriorityLevelConfiguration) field.Erro
 
 func checkLevel(name string, spec *flowcontrolv1.PriorityLevelConfigurationSpec) field.ErrorList {
 	var errs field.ErrorList
-	if (name == flowcontrolv1.PriorityLevelConfigurationNameExempt) != (spec.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
+	if (name == flowcontrolv1.PriorityLevelConfigurationNameExempt) !=
+		(spec.Type == flowcontrolv1.PriorityLevelEnablementExempt) {
 		errs = append(errs, field.Invalid(check.Spec("type"), spec.Type, "must be 'Exempt' if and only if `name` is 'exempt'"))
 	}
 	errs = append(errs,
@@ -72,7 +73,8 @@ func checkLevel(name string, spec *flowcontrolv1.PriorityLevelConfigurationSpec)
 			flowcontrolv1.PriorityLevelEnablementLimited)...)
 	switch {
 	case spec.Type == flowcontrolv1.PriorityLevelEnablementExempt && spec.Exempt != nil:
-		errs = append(errs, checkShares(check.Spec("exempt"), spec.Exempt.NominalConcurrencyShares, spec.Exempt.LendablePercent)...)
+		errs = append(errs,
+			checkShares(check.Spec("exempt"), spec.Exempt.NominalConcurrencyShares, spec.Exempt.LendablePercent)...)
 	case spec.Type == flowcontrolv1.PriorityLevelEnablementLimited && spec.Limited != nil:
 		errs = append(errs, checkLimited(check.Spec("limited"), spec.Limited)...)
 	}
@@ -117,7 +119,8 @@ func checkLimited(at *field.Path, l *flowcontrolv1.LimitedPriorityLevelConfigura
 	}
 	r, response := &l.LimitResponse, at.Child("limitResponse")
 	errs = append(errs,
-		check.OneOfIfSet(response, "type", r.Type, flowcontrolv1.LimitResponseTypeQueue, flowcontrolv1.LimitResponseTypeReject)...)
+		check.OneOfIfSet(response, "type", r.Type, flowcontrolv1.LimitResponseTypeQueue,
+			flowcontrolv1.LimitResponseTypeReject)...)
 	if r.Type == flowcontrolv1.LimitResponseTypeQueue && r.Queuing != nil {
 		errs = append(errs, checkQueuing(response.Child("queuing"), r.Queuing)...)
 	}

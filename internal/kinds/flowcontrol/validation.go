@@ -176,7 +176,7 @@ func verbs() []string {
 }
 
 func checkVerbs(at *field.Path, list []string) field.ErrorList {
-	errs := checkList(at, "verbs", list, "verbs must contain at least one value", "verbs")
+	errs := checkList(at.Child("verbs"), list, "verbs must contain at least one value", "verbs")
 	if errs != nil || slices.Contains(list, all) {
 		return errs
 	}
@@ -190,12 +190,12 @@ func checkVerbs(at *field.Path, list []string) field.ErrorList {
 }
 
 // checkList checks a list that must not be empty, and has no value beside *.
-func checkList(at *field.Path, name string, list []string, required, what string) field.ErrorList {
+func checkList(at *field.Path, list []string, required, what string) field.ErrorList {
 	switch {
 	case len(list) == 0:
-		return field.ErrorList{field.Required(at.Child(name), required)}
+		return field.ErrorList{field.Required(at, required)}
 	case len(list) > 1 && slices.Contains(list, all):
-		return field.ErrorList{field.Invalid(at.Child(name), list, "if '*' is present, must not specify other "+what)}
+		return field.ErrorList{field.Invalid(at, list, "if '*' is present, must not specify other "+what)}
 	}
 	return nil
 }
@@ -203,13 +203,13 @@ func checkList(at *field.Path, name string, list []string, required, what string
 func checkResourceRule(at *field.Path, rule *flowcontrolv1.ResourcePolicyRule) field.ErrorList {
 	errs := checkVerbs(at, rule.Verbs)
 	errs = append(errs,
-		checkList(at, "apiGroups", rule.APIGroups, "resource rules must supply at least one api group", "api groups")...)
+		checkList(at.Child("apiGroups"), rule.APIGroups, "resource rules must supply at least one api group", "api groups")...)
 	errs = append(errs,
-		checkList(at, "resources", rule.Resources, "resource rules must supply at least one resource", "resources")...)
+		checkList(at.Child("resources"), rule.Resources, "resource rules must supply at least one resource", "resources")...)
 	if len(rule.Namespaces) == 0 && rule.ClusterScope {
 		return errs
 	}
-	wrong := checkList(at, "namespaces", rule.Namespaces,
+	wrong := checkList(at.Child("namespaces"), rule.Namespaces,
 		"resource rules that are not cluster scoped must supply at least one namespace", "namespaces")
 	if wrong != nil || slices.Contains(rule.Namespaces, all) {
 		return append(errs, wrong...)
@@ -225,7 +225,7 @@ func checkResourceRule(at *field.Path, rule *flowcontrolv1.ResourcePolicyRule) f
 
 func checkNonResourceRule(at *field.Path, rule *flowcontrolv1.NonResourcePolicyRule) field.ErrorList {
 	errs := checkVerbs(at, rule.Verbs)
-	wrong := checkList(at, "nonResourceURLs", rule.NonResourceURLs, "nonResourceURLs must contain at least one value",
+	wrong := checkList(at.Child("nonResourceURLs"), rule.NonResourceURLs, "nonResourceURLs must contain at least one value",
 		"non-resource URLs")
 	if wrong != nil || slices.Contains(rule.NonResourceURLs, all) {
 		return append(errs, wrong...)

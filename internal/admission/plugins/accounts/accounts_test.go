@@ -124,7 +124,8 @@ func TestPodsGetAnAccountAndItsToken(t *testing.T) {
 	}
 	for _, name := range []string{"none", "elsewhere"} {
 		err := pluginstest.Of(p, ofPods).About(t, pluginstest.Tree(t, pod+"{serviceAccountName: "+name+"}"), nil)
-		want := fmt.Sprintf(`pods "p" is forbidden: error looking up service account team/%s: serviceaccount "%[1]s" not found`, name)
+		want := fmt.Sprintf(`pods "p" is forbidden: error looking up service account team/%s: serviceaccount "%[1]s" not found`,
+			name)
 		if err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -227,8 +228,9 @@ func TestMirrorPodsUseNeitherAccountsNorSecrets(t *testing.T) {
 	p := accounts.ServiceAccount(table)
 	const secrets = "a mirror pod may not reference secrets"
 	for spec, want := range map[string]string{
-		`{containers: [{name: c}]}`:                                                          "",
-		`{serviceAccountName: default}`:                                                      "a mirror pod may not reference service accounts",
+		`{containers: [{name: c}]}`: "",
+		`{serviceAccountName: default}`: "a mirror pod may not " +
+			"reference service accounts",
 		`{imagePullSecrets: [{name: s}]}`:                                                    secrets,
 		`{imagePullSecrets: [{}]}`:                                                           "",
 		`{ephemeralContainers: [{envFrom: [{secretRef: {name: s}}]}]}`:                       secrets,
@@ -263,7 +265,8 @@ func TestPodsUseOnlyTheSecretsOfAStrictAccount(t *testing.T) {
 	const not = "is not allowed because service account strict does not reference that "
 	for spec, want := range map[string]string{
 		`volumes: [{secret: {secretName: s}}], imagePullSecrets: [{name: p}], containers: [{name: c, env: [{name: e, ` +
-			`valueFrom: {secretKeyRef: {name: s}}}, {name: f}], envFrom: [{secretRef: {name: s}}, {configMapRef: {name: x}}]}]`: "",
+			`valueFrom: {secretKeyRef: {name: s}}}, {name: f}], envFrom: [{secretRef: {name: s}}, ` +
+			`{configMapRef: {name: x}}]}]`: "",
 		`volumes: [{configMap: {name: x}}, {secret: {secretName: x}}]`: `volume with secret.secretName="x" ` + not + "secret",
 		`volumes: [{secret: {}}]`:                                      `volume with secret.secretName="" ` + not + "secret",
 		`initContainers: [{name: i, env: [{name: e, valueFrom: {secretKeyRef: {name: x}}}]}]`: `init container i with envVar e ` +
@@ -302,7 +305,9 @@ func ephemeral(t *testing.T, p plugins.Plugin, now *unstructured.Unstructured) e
 
 func TestEphemeralContainersUseOnlyTheSecretsOfAStrictAccount(t *testing.T) {
 	table, _ := filled(t,
-		account+"{name: strict, namespace: team, annotations: {kubernetes.io/enforce-mountable-secrets: \"1\"}}\nsecrets: [{name: s}]",
+		account+
+			"{name: strict, namespace: team, annotations: {kubernetes.io/enforce-mountable-secrets: "+
+			"\"1\"}}\nsecrets: [{name: s}]",
 		account+"{name: default, namespace: team}")
 	p := accounts.ServiceAccount(table)
 	const with = `, ephemeralContainers: [{name: e, env: [{name: v, valueFrom: {secretKeyRef: {name: %s}}}]}]}`
@@ -311,7 +316,8 @@ func TestEphemeralContainersUseOnlyTheSecretsOfAStrictAccount(t *testing.T) {
 		`{serviceAccountName: strict` + fmt.Sprintf(with, "x"): `ephemeral container e with envVar v referencing ` +
 			`secret.secretName="x" is not allowed because service account strict does not reference that secret`,
 		`{serviceAccountName: default` + fmt.Sprintf(with, "x"): "",
-		`{serviceAccountName: gone` + fmt.Sprintf(with, "x"): `pods "p" is forbidden: error looking up service account team/gone: ` +
+		`{serviceAccountName: gone` + fmt.Sprintf(with,
+			"x"): `pods "p" is forbidden: error looking up service account team/gone: ` +
 			`serviceaccount "gone" not found`,
 		`{a: b` + fmt.Sprintf(with, "x"): `pods "p" is forbidden: no service account specified for pod team/p`,
 	} {

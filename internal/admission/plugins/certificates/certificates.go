@@ -1,4 +1,4 @@
-// Package certificates has admission plugins for what is trusted.
+// Package certificates has admission plugins for certificate signing requests, and for what is trusted.
 package certificates
 
 import (
@@ -27,7 +27,8 @@ func ClusterTrustBundleAttest(authorizer auth.Authorizer) plugins.Plugin {
 		Validate: func(ctx context.Context, w *plugins.Write) error {
 			spec, _ := w.Object.Object["spec"].(map[string]any)
 			signer := plugins.Text(spec, "signerName")
-			if signer == "" || w.Old != nil && onlyCollected(w.Object, w.Old) || attests(ctx, authorizer, w.GetUserInfo(), signer) {
+			if signer == "" || w.Old != nil && onlyCollected(w.Object, w.Old) ||
+				may(ctx, authorizer, w.GetUserInfo(), "attest", signer) {
 				return nil
 			}
 			return upstream.NewForbidden(w, fmt.Errorf("user not permitted to attest for signerName %q", signer))
@@ -35,12 +36,12 @@ func ClusterTrustBundleAttest(authorizer auth.Authorizer) plugins.Plugin {
 	}
 }
 
-// attests asks for the signer, and for all signers of its domain: "example.org/*" (kubernetes pkg/certauthorization).
-func attests(ctx context.Context, authorizer auth.Authorizer, u user.Info, signer string) bool {
+// may asks for a verb on the signer, and on all signers of its domain: "example.org/*" (kubernetes pkg/certauthorization).
+func may(ctx context.Context, authorizer auth.Authorizer, u user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
 		if authorizer.Decide(ctx, u, auth.Attributes{
-			Verb: "attest", Version: "*", Name: name,
+			Verb: verb, Version: "*", Name: name,
 			Resource: kinds.GroupResource{Group: certificatesv1.GroupName, Resource: "signers"},
 		}).Allowed {
 			return true

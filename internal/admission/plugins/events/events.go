@@ -90,7 +90,8 @@ func (c *rateLimits) check() (errs field.ErrorList) {
 	for i, l := range c.Limits {
 		at := at.Index(i)
 		if _, known := keys()[l.Type]; !known {
-			errs = append(errs, field.NotSupported(at.Child("type"), l.Type, []string{"Namespace", "Server", "SourceAndObject", "User"}))
+			errs = append(errs,
+				field.NotSupported(at.Child("type"), l.Type, []string{"Namespace", "Server", "SourceAndObject", "User"}))
 		}
 		if l.Burst <= 0 {
 			errs = append(errs, field.Invalid(at.Child("burst"), l.Burst, "must be positive"))

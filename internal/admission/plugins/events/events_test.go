@@ -20,7 +20,8 @@ func slow(kind string, burst int) string {
 
 func TestEventsThatComeTooFastAreRefused(t *testing.T) {
 	event := func(namespace, component, object string) string {
-		return "{apiVersion: v1, kind: Event, metadata: {name: e, namespace: " + namespace + "}, source: {component: " + component +
+		return "{apiVersion: v1, kind: Event, metadata: {name: e, namespace: " + namespace + "}, source: {component: " +
+			component +
 			"}, involvedObject: {kind: Pod, name: " + object + "}}"
 	}
 	type one struct{ user, event, want string }
@@ -66,7 +67,8 @@ func TestEventsThatComeTooFastAreRefused(t *testing.T) {
 				t.Errorf("%s: a dry run: %v", limits, err)
 			}
 			err := q.About(t, pluginstest.Tree(t, o.event), nil)
-			if o.want == "" && err != nil || o.want != "" && (err == nil || err.Error() != "Too many requests: "+o.want || wire.StatusOf(err).Code != 429) {
+			if o.want == "" && err != nil ||
+				o.want != "" && (err == nil || err.Error() != "Too many requests: "+o.want || wire.StatusOf(err).Code != 429) {
 				t.Errorf("%s, event %d: %v, want %q", limits, i, err, o.want)
 			}
 		}
@@ -75,13 +77,14 @@ func TestEventsThatComeTooFastAreRefused(t *testing.T) {
 
 func TestWrongLimitsAreRefused(t *testing.T) {
 	for config, want := range map[string]string{
-		head + "[]":                                              `limits: Invalid value: []: must not be empty`,
-		head + "[{type: Pod, qps: 1, burst: 1}]":                 `limits[0].type: Unsupported value: "Pod"`,
-		head + "[{type: User, burst: 1}]":                        "limits[0].qps: Invalid value: 0: must be positive",
-		head + "[{type: User, qps: 1}]":                          "limits[0].burst: Invalid value: 0: must be positive",
-		head + slow("User", 1):                                   "configuration of EventRateLimit",
-		head + "[{type: User, qps: 1, brust: 1}]":                `unknown field "brust"`,
-		strings.Replace(head, "v1alpha1", "v2", 1) + "[]":        "want a Configuration of eventratelimit.admission.k8s.io/v1alpha1",
+		head + "[]":                               `limits: Invalid value: []: must not be empty`,
+		head + "[{type: Pod, qps: 1, burst: 1}]":  `limits[0].type: Unsupported value: "Pod"`,
+		head + "[{type: User, burst: 1}]":         "limits[0].qps: Invalid value: 0: must be positive",
+		head + "[{type: User, qps: 1}]":           "limits[0].burst: Invalid value: 0: must be positive",
+		head + slow("User", 1):                    "configuration of EventRateLimit",
+		head + "[{type: User, qps: 1, brust: 1}]": `unknown field "brust"`,
+		strings.Replace(head, "v1alpha1", "v2", 1) +
+			"[]": "want a Configuration of eventratelimit.admission.k8s.io/v1alpha1",
 		head + "[{type: User, qps: 1, burst: 1, cacheSize: -1}]": "limits[0].cacheSize: Invalid value: -1: must not be negative",
 	} {
 		if _, err := events.EventRateLimit([]byte(config)); err == nil || !strings.Contains(err.Error(), want) {

@@ -126,7 +126,8 @@ func TestPodsKeepToTheLimits(t *testing.T) {
 		},
 		{
 			`[{type: Container, max: {cpu: "1"}}]`,
-			`{initContainers: [{name: i, resources: {limits: {cpu: 2}}}], containers: [{name: c, resources: {limits: {cpu: 1}}}]}`,
+			`{initContainers: [{name: i, resources: {limits: {cpu: 2}}}], containers: [{name: c, resources: ` +
+				`{limits: {cpu: 1}}}]}`,
 			"maximum cpu usage per Container is 1, but limit is 2",
 		},
 		{
@@ -271,8 +272,9 @@ func TestLimitRangesElsewhereCostNothing(t *testing.T) {
 func TestOddLimitRangesAndPodsDoNoHarm(t *testing.T) {
 	if err := quick.Check(func(resource, quantity, text string, number int64) bool {
 		table := limits.Ranges()
-		stored := limited("l", fmt.Sprintf(`[{type: Container, max: {%q: %q}, default: {%[1]q: %[2]q}}, {type: Pod, min: {%[1]q: %[2]q}}]`,
-			resource, quantity))
+		stored := limited("l",
+			fmt.Sprintf(`[{type: Container, max: {%q: %q}, default: {%[1]q: %[2]q}}, {type: Pod, min: {%[1]q: %[2]q}}]`,
+				resource, quantity))
 		pluginstest.Fill(t, table, stored)
 		u := pluginstest.Tree(t, pod+"{containers: [{}]}")
 		u.Object["spec"] = map[string]any{"containers": []any{map[string]any{"resources": map[string]any{

@@ -73,7 +73,8 @@ func (k kubelet) mirror(w *plugins.Write) error {
 		return err
 	}
 	if _, is := pod.Annotations[corev1.MirrorPodAnnotationKey]; !is {
-		return refuse(w, "pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, k.node)
+		return refuse(w, "pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey,
+			k.node)
 	}
 	if pod.Spec.NodeName != k.node {
 		return refuse(w, "node %q can only create pods with spec.nodeName set to itself", k.node)
@@ -190,7 +191,8 @@ func (k kubelet) podStatus(w *plugins.Write) error {
 		return refuse(w, "node %q cannot update resource claim statues", k.node)
 	case !equality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, now.Status.ExtendedResourceClaimStatus):
 		return refuse(w, "node %q cannot update extended resource claim status", k.node)
-	case !slices.EqualFunc(old.Status.NodeAllocatableResourceClaimStatuses, now.Status.NodeAllocatableResourceClaimStatuses, sameAllocation):
+	case !slices.EqualFunc(old.Status.NodeAllocatableResourceClaimStatuses, now.Status.NodeAllocatableResourceClaimStatuses,
+		sameAllocation):
 		return refuse(w, "node %q cannot update node allocatable resource claim statuses", k.node)
 	}
 	return nil

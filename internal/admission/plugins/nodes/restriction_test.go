@@ -3,6 +3,7 @@ package nodes_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -34,15 +35,19 @@ func gr(name string) kinds.GroupResource {
 func stored(t *testing.T) *pluginstest.Cluster {
 	t.Helper()
 	c := &pluginstest.Cluster{}
-	c.Put(t, gr("nodes"), "{apiVersion: v1, kind: Node, metadata: {name: a, uid: ua}}", "{apiVersion: v1, kind: Node, metadata: {name: b}}")
+	c.Put(t, gr("nodes"), "{apiVersion: v1, kind: Node, metadata: {name: a, uid: ua}}",
+		"{apiVersion: v1, kind: Node, metadata: {name: b}}")
 	c.Put(t, gr("pods"),
 		`{apiVersion: v1, kind: Pod, metadata: {name: mine, namespace: ns, uid: u1}, spec: {nodeName: a, serviceAccountName: sa,
-			volumes: [{name: t, projected: {sources: [{serviceAccountToken: {audience: vault}}, {podCertificate: {signerName: s/x}}]}},
-			{name: c, persistentVolumeClaim: {claimName: claim}}, {name: d, csi: {driver: inline}}, {name: e, awsElasticBlockStore: {}}]}}`,
+			volumes: [{name: t, projected: {sources: [{serviceAccountToken: {audience: vault}},`+
+			` {podCertificate: {signerName: s/x}}]}},
+			{name: c, persistentVolumeClaim: {claimName: claim}}, {name: d, csi: {driver: inline}}, {name: e,`+
+			` awsElasticBlockStore: {}}]}}`,
 		`{apiVersion: v1, kind: Pod, metadata: {name: theirs, namespace: ns, uid: u2}, spec: {nodeName: b}}`)
 	c.Put(t, gr("persistentvolumeclaims"),
 		"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: claim, namespace: ns}, spec: {volumeName: pv}}")
-	c.Put(t, gr("persistentvolumes"), "{apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, spec: {csi: {driver: bound}}}")
+	c.Put(t, gr("persistentvolumes"),
+		"{apiVersion: v1, kind: PersistentVolume, metadata: {name: pv}, spec: {csi: {driver: bound}}}")
 	for driver, audience := range map[string]string{"inline": "one", "bound": "two", "ebs.csi.aws.com": "three"} {
 		c.Put(t, gr("csidrivers.storage.k8s.io"), "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: "+driver+
 			"}, spec: {tokenRequests: [{audience: "+audience+"}]}}")
@@ -97,9 +102,11 @@ func TestKubeletsWriteOnlyTheirOwnNode(t *testing.T) {
 			want: `node "a" is not allowed to create pods with a non-nil configSource`,
 		},
 		{
-			resource: "nodes", now: labelled("node-restriction.kubernetes.io/x: v, z.k8s.io/x: v, kubernetes.io/hostname: h, x: v, " +
+			resource: "nodes",
+			now: labelled("node-restriction.kubernetes.io/x: v, z.k8s.io/x: v, kubernetes.io/hostname: h, x: v, " +
 				"a.node.kubernetes.io/x: v, kubelet.kubernetes.io/x: v, kubernetes.io/role: master"),
-			want: `node "a" is not allowed to set the following labels: kubernetes.io/role, node-restriction.kubernetes.io/x, z.k8s.io/x`,
+			want: `node "a" is not allowed to set the following labels: kubernetes.io/role, ` +
+				`node-restriction.kubernetes.io/x, z.k8s.io/x`,
 		},
 		{
 			resource: "nodes/status", now: labelled(""), old: labelled("x.node-restriction.kubernetes.io/x: v"),
@@ -111,8 +118,9 @@ func TestKubeletsWriteOnlyTheirOwnNode(t *testing.T) {
 			want: `node "a" is not allowed to modify taints`,
 		},
 		{
-			resource: "nodes", now: "{apiVersion: v1, kind: Node, metadata: {name: a, ownerReferences: [{name: x, kind: K, uid: u}]}}",
-			old: node("a", ""), want: `node "a" is not allowed to modify ownerReferences`,
+			resource: "nodes",
+			now:      "{apiVersion: v1, kind: Node, metadata: {name: a, ownerReferences: [{name: x, kind: K, uid: u}]}}",
+			old:      node("a", ""), want: `node "a" is not allowed to modify ownerReferences`,
 		},
 		{
 			resource: "nodes", now: node("a", ", spec: {configSource: {configMap: {name: x}}}"), old: node("a", ""),
@@ -139,7 +147,10 @@ func TestKubeletsWriteOnlyWhatIsNamedAfterTheirNode(t *testing.T) {
 		{resource: leases, now: lease("a", "ns"), want: `can only access leases in the "kube-node-lease" system namespace`},
 		{resource: drivers, now: driver + "a}}", old: driver + "a}}"},
 		{resource: drivers, now: driver + "b}}", want: "can only access CSINode with the same name as the requesting node"},
-		{resource: drivers + "/status", now: driver + "a}}", old: driver + "a}}", want: "CSIVolumeHealth feature gate is disabled"},
+		{
+			resource: drivers + "/status", now: driver + "a}}", old: driver + "a}}",
+			want: "CSIVolumeHealth feature gate is disabled",
+		},
 		{resource: slices, now: slice + "{nodeName: a}}"},
 		{
 			resource: slices, now: slice + "{nodeName: b}}",
@@ -157,13 +168,17 @@ func TestKubeletsWriteOnlyWhatIsNamedAfterTheirNode(t *testing.T) {
 
 func TestKubeletsCreateOnlyMirrorPods(t *testing.T) {
 	pod := func(annotations, owners, spec string) string {
-		return "{apiVersion: v1, kind: Pod, metadata: {name: m, namespace: ns, annotations: {" + annotations + "}, ownerReferences: [" +
+		return "{apiVersion: v1, kind: Pod, metadata: {name: m, namespace: ns, annotations: {" + annotations +
+			"}, ownerReferences: [" +
 			owners + "]}, spec: " + spec + "}"
 	}
 	const mirror = "kubernetes.io/config.mirror: x"
 	const owner = "{apiVersion: v1, kind: Node, name: a, uid: ua, controller: true}"
 	for _, w := range []write{
-		{now: pod(mirror, owner, `{nodeName: a, volumes: [{name: v, emptyDir: {}}, {name: w, projected: {sources: [{downwardAPI: {}}]}}]}`)},
+		{
+			now: pod(mirror, owner,
+				`{nodeName: a, volumes: [{name: v, emptyDir: {}}, {name: w, projected: {sources: [{downwardAPI: {}}]}}]}`),
+		},
 		{
 			now:  pod("", owner, `{nodeName: a}`),
 			want: `pod does not have "kubernetes.io/config.mirror" annotation, node "a" can only create mirror pods`,
@@ -183,7 +198,8 @@ func TestKubeletsCreateOnlyMirrorPods(t *testing.T) {
 			want: `node "a" can only create pods with a controller owner reference set to itself`,
 		},
 		{
-			now:  pod(mirror, "{apiVersion: v1, kind: Node, name: a, uid: ua, controller: true, blockOwnerDeletion: true}", `{nodeName: a}`),
+			now: pod(mirror, "{apiVersion: v1, kind: Node, name: a, uid: ua, controller: true, blockOwnerDeletion: true}",
+				`{nodeName: a}`),
 			want: `node "a" must not set blockOwnerDeletion on an owner reference`,
 		},
 		{
@@ -191,21 +207,25 @@ func TestKubeletsCreateOnlyMirrorPods(t *testing.T) {
 			want: `node a UID mismatch: expected other got ua`,
 		},
 		{now: pod(mirror, owner, `{nodeName: a, volumes: [{name: v}]}`), want: `unknown volume type for volume  "v"`},
-		{now: pod(mirror, owner, `{nodeName: a}`), old: pod(mirror, owner, `{nodeName: a}`), want: `can only create and delete mirror pods`},
+		{
+			now: pod(mirror, owner, `{nodeName: a}`), old: pod(mirror, owner, `{nodeName: a}`),
+			want: `can only create and delete mirror pods`,
+		},
 	} {
 		w.resource = "pods"
 		w.check(t, stored(t), allowing{})
 	}
 	for spec, want := range map[string]string{
-		`serviceAccountName: sa`:                                                  "serviceaccounts",
-		`imagePullSecrets: [{name: s}]`:                                           "secrets",
-		`resourceClaims: [{name: c}]`:                                             "resourceclaims",
-		`volumes: [{name: v, configMap: {name: c}}]`:                              "configmaps",
-		`volumes: [{name: v, configMap: {}}]`:                                     "configmaps (via configmap volumes)",
-		`volumes: [{name: v, secret: {}}]`:                                        "secrets (via secret volumes)",
-		`volumes: [{name: v, csi: {driver: d}}]`:                                  "csidrivers (via CSI volumes)",
-		`volumes: [{name: v, glusterfs: {}}]`:                                     "endpoints (via glusterFS volumes)",
-		`volumes: [{name: v, ephemeral: {}}]`:                                     "persistentvolumeclaims (via ephemeral volumes)",
+		`serviceAccountName: sa`:                     "serviceaccounts",
+		`imagePullSecrets: [{name: s}]`:              "secrets",
+		`resourceClaims: [{name: c}]`:                "resourceclaims",
+		`volumes: [{name: v, configMap: {name: c}}]`: "configmaps",
+		`volumes: [{name: v, configMap: {}}]`:        "configmaps (via configmap volumes)",
+		`volumes: [{name: v, secret: {}}]`:           "secrets (via secret volumes)",
+		`volumes: [{name: v, csi: {driver: d}}]`:     "csidrivers (via CSI volumes)",
+		`volumes: [{name: v, glusterfs: {}}]`:        "endpoints (via glusterFS volumes)",
+		`volumes: [{name: v, ephemeral: {}}]`: "persistentvolumeclaims " +
+			"(via ephemeral volumes)",
 		`volumes: [{name: v, azureFile: {}}]`:                                     "secrets (via azureFile volumes)",
 		`volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]`:             "persistentvolumeclaims",
 		`volumes: [{name: v, projected: {sources: [{serviceAccountToken: {}}]}}]`: "serviceaccounts (via projected volumes)",
@@ -214,7 +234,8 @@ func TestKubeletsCreateOnlyMirrorPods(t *testing.T) {
 		`volumes: [{name: v, projected: {sources: [{secret: {}}]}}]`:              "secrets (via projected volumes)",
 	} {
 		write{
-			resource: "pods", now: pod(mirror, owner, "{nodeName: a, "+spec+"}"), want: `node "a" can not create pods that reference ` + want,
+			resource: "pods", now: pod(mirror, owner, "{nodeName: a, "+spec+"}"),
+			want: `node "a" can not create pods that reference ` + want,
 		}.check(t, stored(t), allowing{})
 	}
 }
@@ -244,7 +265,8 @@ func TestKubeletsWriteOnlyWhatTheirPodsNeed(t *testing.T) {
 			old: pod("mine", mine), want: `node "a" cannot update labels through pod status`,
 		},
 		{
-			resource: "pods/status", now: pod("mine", mine+", status: {resourceClaimStatuses: [{name: x}]}"), old: pod("mine", mine),
+			resource: "pods/status", now: pod("mine", mine+", status: {resourceClaimStatuses: [{name: x}]}"),
+			old:  pod("mine", mine),
 			want: `node "a" cannot update resource claim statues`,
 		},
 		{
@@ -252,8 +274,9 @@ func TestKubeletsWriteOnlyWhatTheirPodsNeed(t *testing.T) {
 			old: pod("mine", mine), want: `node "a" cannot update extended resource claim status`,
 		},
 		{
-			resource: "pods/status", now: pod("mine", mine+", status: {nodeAllocatableResourceClaimStatuses: [{resourceClaimName: x}]}"),
-			old: pod("mine", mine), want: `node "a" cannot update node allocatable resource claim statuses`,
+			resource: "pods/status",
+			now:      pod("mine", mine+", status: {nodeAllocatableResourceClaimStatuses: [{resourceClaimName: x}]}"),
+			old:      pod("mine", mine), want: `node "a" cannot update node allocatable resource claim statuses`,
 		},
 		{resource: "pods/eviction", now: evict("mine")},
 		{resource: "pods/eviction", now: evict("theirs"), want: `node a can only evict pods with spec.nodeName set to itself`},
@@ -275,7 +298,8 @@ func TestKubeletsWriteOnlyWhatTheirPodsNeed(t *testing.T) {
 
 func TestKubeletsGetTokensOfTheirPodsOnly(t *testing.T) {
 	request := func(spec string) string {
-		return "{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, metadata: {name: sa, namespace: ns}, spec: {" + spec + "}}"
+		return "{apiVersion: authentication.k8s.io/v1, kind: TokenRequest, metadata: {name: sa, namespace: ns}, spec: {" + spec +
+			"}}"
 	}
 	bound := func(name, uid string) string {
 		return "boundObjectRef: {apiVersion: v1, kind: Pod, name: " + name + ", uid: " + uid + "}"
@@ -286,7 +310,10 @@ func TestKubeletsGetTokensOfTheirPodsOnly(t *testing.T) {
 		{now: request("audiences: [two], " + bound("mine", "u1"))},   // a claim's volume's driver
 		{now: request("audiences: [three], " + bound("mine", "u1"))}, // that of a volume of the old kind
 		{now: request(""), want: "node requested token not bound to a pod"},
-		{now: request("boundObjectRef: {apiVersion: v1, kind: Secret, name: s}"), want: "node requested token not bound to a pod"},
+		{
+			now:  request("boundObjectRef: {apiVersion: v1, kind: Secret, name: s}"),
+			want: "node requested token not bound to a pod",
+		},
 		{
 			now:  request("boundObjectRef: {apiVersion: v1, kind: Pod, name: mine}"),
 			want: "node requested token with a pod binding without a uid",
@@ -294,7 +321,8 @@ func TestKubeletsGetTokensOfTheirPodsOnly(t *testing.T) {
 		{now: request(bound("none", "u1")), want: `pod "none" not found`},
 		{
 			now: request(bound("mine", "u2")),
-			want: "the UID in the bound object reference (u2) does not match the UID in record. The object might have been deleted " +
+			want: "the UID in the bound object reference (u2) does not match the UID in record. The object " +
+				"might have been deleted " +
 				"and then recreated",
 		},
 		{now: request(bound("theirs", "u2")), want: "node requested token bound to a pod scheduled on a different node"},
@@ -313,8 +341,9 @@ func TestKubeletsGetTokensOfTheirPodsOnly(t *testing.T) {
 
 func TestKubeletsRequestCertificatesOfTheirPodsOnly(t *testing.T) {
 	right := map[string]any{
-		"nodeName": "a", "nodeUID": "ua", "podName": "mine", "podUID": "u1", "serviceAccountName": "sa", "serviceAccountUID": "us",
-		"signerName": "s/x",
+		"nodeName": "a", "nodeUID": "ua", "podName": "mine", "podUID": "u1", "serviceAccountName": "sa",
+		"serviceAccountUID": "us",
+		"signerName":        "s/x",
 	}
 	for member, c := range map[string]struct{ value, want string }{
 		"":                   {},
@@ -326,10 +355,7 @@ func TestKubeletsRequestCertificatesOfTheirPodsOnly(t *testing.T) {
 		"serviceAccountUID":  {"x", `names service account UID "x", which differs from the running service account ("us")`},
 		"signerName":         {"s/y", `pod "ns/mine" does not mount a podCertificate projected volume for signer "s/y"`},
 	} {
-		spec := map[string]any{}
-		for name, value := range right {
-			spec[name] = value
-		}
+		spec := maps.Clone(right)
 		if member != "" {
 			spec[member] = c.value
 		}
@@ -340,7 +366,8 @@ func TestKubeletsRequestCertificatesOfTheirPodsOnly(t *testing.T) {
 		if err != nil {
 			t.Fatalf("encode as JSON: %v", err)
 		}
-		write{resource: "podcertificaterequests.certificates.k8s.io", now: string(text), want: c.want}.check(t, stored(t), allowing{})
+		write{resource: "podcertificaterequests.certificates.k8s.io", now: string(text), want: c.want}.check(t, stored(t),
+			allowing{})
 		if member == "signerName" {
 			write{resource: "podcertificaterequests.certificates.k8s.io", now: string(text)}.check(t, stored(t),
 				allowing{verb: "request-serviceaccounts-podcertificate-signer"})

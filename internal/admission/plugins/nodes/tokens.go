@@ -126,7 +126,8 @@ func (k kubelet) driverOfClaim(key wire.Key) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	volume, err := stored[corev1.PersistentVolume](k.Cluster, kinds.GroupResource{Resource: "persistentvolumes"}, "persistentvolume",
+	volume, err := stored[corev1.PersistentVolume](k.Cluster, kinds.GroupResource{Resource: "persistentvolumes"},
+		"persistentvolume",
 		wire.Key{Name: claim.Spec.VolumeName})
 	if err != nil {
 		return "", err
@@ -187,8 +188,9 @@ func (k kubelet) certificate(ctx context.Context, w *plugins.Write) error {
 		return retrieving(w, fmt.Sprintf("node %q", k.node), err)
 	}
 	if node.UID != spec.NodeUID {
-		return wire.Unknown(fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)",
-			of, spec.NodeUID, node.UID))
+		return wire.Unknown(
+			fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)",
+				of, spec.NodeUID, node.UID))
 	}
 	pod, err := k.podOf(w.GetNamespace(), spec.PodName)
 	if err != nil {
@@ -222,8 +224,9 @@ func (k kubelet) certificateOf(
 		return retrieving(w, fmt.Sprintf("service account %q", account), err)
 	}
 	if stored.UID != spec.ServiceAccountUID {
-		return wire.Unknown(fmt.Errorf("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service "+
-			"account (%q)", of, spec.ServiceAccountUID, stored.UID))
+		return wire.Unknown(
+			fmt.Errorf("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service "+
+				"account (%q)", of, spec.ServiceAccountUID, stored.UID))
 	}
 	for i := range pod.Spec.Volumes {
 		if projected := pod.Spec.Volumes[i].Projected; projected != nil {

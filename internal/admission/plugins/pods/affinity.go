@@ -24,8 +24,9 @@ func LimitPodHardAntiAffinityTopology() plugins.Plugin {
 			for _, item := range terms {
 				term, _ := item.(map[string]any)
 				if key := plugins.Text(term, "topologyKey"); key != corev1.LabelHostname {
-					return wire.Forbidden(pods, w.Object.GetName(), fmt.Sprintf("affinity.PodAntiAffinity.RequiredDuringScheduling "+
-						"has TopologyKey %v but only key %v is allowed", key, corev1.LabelHostname))
+					return wire.Forbidden(pods, w.Object.GetName(),
+						fmt.Sprintf("affinity.PodAntiAffinity.RequiredDuringScheduling "+
+							"has TopologyKey %v but only key %v is allowed", key, corev1.LabelHostname))
 				}
 			}
 			return nil

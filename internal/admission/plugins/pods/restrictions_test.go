@@ -40,7 +40,10 @@ func TestPodsGetTheNodeSelectorOfTheirNamespace(t *testing.T) {
 		{spec: `{}`, want: `{nodeSelector: {env: test}}`},
 		{spec: `{nodeSelector: {a: b}}`, want: `{nodeSelector: {a: b, env: test}}`},
 		{spec: `{nodeSelector: {env: test}}`, want: `{nodeSelector: {env: test}}`},
-		{spec: `{nodeSelector: {env: x}}`, err: `forbidden: pod node label selector conflicts with its namespace node label selector`},
+		{
+			spec: `{nodeSelector: {env: x}}`,
+			err:  `forbidden: pod node label selector conflicts with its namespace node label selector`,
+		},
 	} {
 		e.check(t, mine)
 	}
@@ -53,7 +56,8 @@ func TestPodsGetTheNodeSelectorOfTheirNamespace(t *testing.T) {
 	} {
 		e.check(t, listed)
 	}
-	expectation{spec: `{}`, err: "invalid selector"}.check(t, made(t)(pods.PodNodeSelector(annotated(t, key+": env in (a)"), nil)))
+	expectation{spec: `{}`, err: "invalid selector"}.check(t,
+		made(t)(pods.PodNodeSelector(annotated(t, key+": env in (a)"), nil)))
 	expectation{spec: `{}`, err: `namespaces "ns" not found`}.check(t, made(t)(pods.PodNodeSelector(&pluginstest.Cluster{}, nil)))
 	unread := annotated(t, "")
 	unread.Unknown = errors.New("it cannot be read")
@@ -61,7 +65,8 @@ func TestPodsGetTheNodeSelectorOfTheirNamespace(t *testing.T) {
 }
 
 func TestPodsGetTheTolerationsOfTheirNamespaceAndNoOthers(t *testing.T) {
-	const defaults, listed = "scheduler.alpha.kubernetes.io/defaultTolerations", "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+	const defaults, listed = "scheduler.alpha.kubernetes.io/defaultTolerations",
+		"scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 	const pressure = `{key: node.kubernetes.io/memory-pressure, operator: Exists, effect: NoSchedule}`
 	plain := made(t)(pods.PodTolerationRestriction(annotated(t, ""), nil))
 	expectation{spec: `{containers: [{name: c}]}`}.check(t, plain)
@@ -140,7 +145,8 @@ func TestPodsTolerateTheNodesOfTheirExtendedResources(t *testing.T) {
 			want: `{` + asks + `, tolerations: [{key: example.com/gpu, operator: Exists, effect: NoExecute}, ` + gpu + `]}`,
 		},
 		{
-			spec: `{` + asks + `, tolerations: [{key: example.com/gpu, operator: Exists, effect: NoSchedule, tolerationSeconds: 3}]}`,
+			spec: `{` + asks +
+				`, tolerations: [{key: example.com/gpu, operator: Exists, effect: NoSchedule, tolerationSeconds: 3}]}`,
 			want: `{` + asks + `, tolerations: [` + gpu + `]}`,
 		},
 	} {

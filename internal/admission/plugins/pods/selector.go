@@ -87,7 +87,8 @@ func (s selectors) validate(_ context.Context, w *plugins.Write) error {
 	listed := s.of[w.GetNamespace()]
 	for key, value := range has {
 		if of, is := listed[key]; len(listed) > 0 && (!is || of != value) {
-			return wire.Forbidden(pods, w.Object.GetName(), "pod node label selector labels conflict with its namespace whitelist")
+			return wire.Forbidden(pods, w.Object.GetName(),
+				"pod node label selector labels conflict with its namespace whitelist")
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ type job struct {
 }
 
 // pass returns when a job is served: with others, by its own goroutine or that of another one. Errors: those of the
-// job, and ctx's cause; then its charges are given back.
+// job, and ctx's cause for one that nobody has begun to serve.
 func (l *lines) pass(ctx context.Context, namespace string, j *job, serve func(context.Context, string, []*job)) error {
 	j.done, j.lead = make(chan struct{}), make(chan struct{})
 	l.mu.Lock()

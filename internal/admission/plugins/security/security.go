@@ -131,7 +131,7 @@ func (v *verdict) note(key, value string) {
 	v.annotations[key] = value
 }
 
-// errorKey is the annotation with what went wrong (pod-security-admission admission/response.go).
+// errorKey is the annotation with what went wrong, as upstream.
 const errorKey = "error"
 
 // pod looks at a new pod, or at an update that brings images.
@@ -153,7 +153,8 @@ func (p *plugin) pod(w *plugins.Write, said *verdict) error {
 			api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}.String())
 		return nil
 	}
-	if w.GetOperation() == upstream.Update && !bringsImages(tree.Child(w.Object.Object, "spec"), tree.Child(w.Old.Object, "spec")) {
+	if w.GetOperation() == upstream.Update &&
+		!bringsImages(tree.Child(w.Object.Object, "spec"), tree.Child(w.Old.Object, "spec")) {
 		return nil
 	}
 	s, err := readSubject(w.Object.Object)

@@ -232,7 +232,9 @@ func TestTemplatesOfPodsAreWarnedOf(t *testing.T) {
 	if diff := cmp.Diff(want, r.ask(t, question{of: ofDeployments, now: deployment(t, host)})); diff != "" {
 		t.Errorf("a namespace that cannot be read: -want +got:\n%s", diff)
 	}
-	if got := r.ask(t, question{of: ofPods, now: pod(t, ordinary)}); !strings.Contains(got.Err, `failed to lookup namespace "team"`) {
+	if got := r.ask(t, question{
+		of: ofPods, now: pod(t, ordinary),
+	}); !strings.Contains(got.Err, `failed to lookup namespace "team"`) {
 		t.Errorf("a pod there: %+v", got)
 	}
 }
@@ -263,7 +265,9 @@ func TestTemplatesCostNothingUnlessANamespaceHasLabels(t *testing.T) {
 	if !handles(r) {
 		t.Errorf("with a namespace that cannot be read it does not look at a Deployment")
 	}
-	for _, config := range []string{"defaults: {audit: baseline}", "exemptions: {usernames: [u]}", "exemptions: {namespaces: [team]}"} {
+	for _, config := range []string{
+		"defaults: {audit: baseline}", "exemptions: {usernames: [u]}", "exemptions: {namespaces: [team]}",
+	} {
 		if !handles(newRig(t, config)) {
 			t.Errorf("with %s it does not look at a Deployment", config)
 		}
@@ -288,7 +292,8 @@ func TestExemptionsAreThoseOfTheConfiguration(t *testing.T) {
 		}
 	}
 	ns := pluginstest.Tree(t, strings.Replace(namespaceOf(enforce+"baseline, "+warn+"restricted"), "name: team", "name: free", 1))
-	if got, want := r.ask(t, question{of: ofNamespaces, now: ns}), `namespace "free" is exempt from Pod Security, and the policy `+
+	if got, want := r.ask(t,
+		question{of: ofNamespaces, now: ns}), `namespace "free" is exempt from Pod Security, and the policy `+
 		`(enforce=baseline:latest, warn=restricted:latest) will be ignored`; got.Warnings != want {
 		t.Errorf("%+v, want a warning %s", got, want)
 	}
@@ -316,7 +321,8 @@ func TestLabelsOfNamespacesAreValidIfTheyChange(t *testing.T) {
 	r := newRig(t, "")
 	namespace := func(labels string) *unstructured.Unstructured { return pluginstest.Tree(t, namespaceOf(labels)) }
 	wrong := namespace(enforce + "strict")
-	const text = `Namespace "team" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "strict": must be ` +
+	const text = `Namespace "team" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid ` +
+		`value: "strict": must be ` +
 		`one of privileged, baseline, restricted`
 	for _, c := range []struct {
 		now, old *unstructured.Unstructured
@@ -389,16 +395,20 @@ func TestStricterLevelsWarnOfExistingPods(t *testing.T) {
 }
 
 func BenchmarkPodSecurity(b *testing.B) {
-	for name, labels := range map[string]string{"privileged": "", "baseline": enforce + "baseline", "restricted": enforce + "restricted"} {
+	for name, labels := range map[string]string{
+		"privileged": "", "baseline": enforce + "baseline", "restricted": enforce + "restricted",
+	} {
 		b.Run(name, func(b *testing.B) {
 			r := newRig(b, "")
 			if labels != "" {
 				pluginstest.Fill(b, r.namespaces, namespaceOf(labels))
 			}
 			set := plugins.NewSet(r.plugin)
-			u := pod(b, `{containers: [{name: c, image: i, ports: [{containerPort: 80}], resources: {limits: {cpu: 1}}, securityContext: `+
-				`{allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}], securityContext: {runAsNonRoot: true, `+
-				`seccompProfile: {type: RuntimeDefault}}}`)
+			u := pod(b,
+				`{containers: [{name: c, image: i, ports: [{containerPort: 80}], resources: {limits: {cpu: `+
+					`1}}, securityContext: `+
+					`{allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}], securityContext: {runAsNonRoot: true, `+
+					`seccompProfile: {type: RuntimeDefault}}}`)
 			a := upstream.NewAttributesRecord(u, nil, u.GroupVersionKind(), "team", "p", apischema.GroupVersionResource{
 				Version: "v1", Resource: "pods",
 			}, "", upstream.Create, nil, false, &user.DefaultInfo{})

@@ -31,7 +31,8 @@ func OwnerReferencesPermissionEnforcement(cfg Owners) plugins.Plugin {
 }
 
 func (cfg Owners) validate(ctx context.Context, w *plugins.Write) error {
-	if w.Object == nil || w.GetResource().GroupResource() == (kinds.GroupResource{Resource: "pods"}) && w.GetSubresource() == "status" {
+	if w.Object == nil ||
+		w.GetResource().GroupResource() == (kinds.GroupResource{Resource: "pods"}) && w.GetSubresource() == "status" {
 		return nil // old kubelets corrupt them, and a write of the status does not change them
 	}
 	now := w.Object.GetOwnerReferences()

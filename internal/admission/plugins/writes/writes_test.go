@@ -3,6 +3,7 @@ package writes_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,10 +25,8 @@ type may struct {
 
 func (m may) Decide(_ context.Context, _ user.Info, w auth.Attributes) auth.Decision {
 	asked := w.Verb + " " + w.Resource.String() + "/" + w.Subresource + " " + w.Namespace + "/" + w.Name
-	for _, allowed := range m.list {
-		if allowed == asked {
-			return auth.Decision{Allowed: true}
-		}
+	if slices.Contains(m.list, asked) {
+		return auth.Decision{Allowed: true}
 	}
 	return auth.Decision{Reason: func() string { return "not " + asked }}
 }
@@ -52,19 +51,34 @@ func TestWhoSetsOwnersMayDeleteAndBlock(t *testing.T) {
 		may      []string
 		want     string
 	}{
-		"a new one without":       {now: object("")},
-		"a new one":               {now: object(secret)},
-		"an unchanged one":        {now: object(blocking), old: object(blocking)},
-		"one more":                {now: object(secret), old: object(""), want: "cannot set an ownerRef on a resource you can't delete: not delete configmaps/ ns/m, <nil>"},
-		"one less":                {now: object(""), old: object(secret), want: "not delete configmaps/ ns/m, <nil>"},
-		"who may":                 {now: object(secret), old: object(""), may: []string{remove}},
-		"a new one blocks":        {now: object(blocking), want: "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: not update secrets/finalizers ns/s, <nil>"},
-		"who may block":           {now: object(blocking), may: []string{"update secrets/finalizers ns/s"}},
-		"the cluster":             {now: object(node), may: []string{"update nodes/finalizers /s"}},
-		"one of two":              {now: object(blocking + ", " + node), may: []string{"update nodes/finalizers /s"}, want: "not update secrets/finalizers ns/s, <nil>"},
-		"everything":              {now: object(unknown), may: []string{"update *.*/finalizers /*"}},
-		"of no kind":              {now: object(unknown), want: `cannot find RESTMapping for APIVersion e.x/v1 Kind K: no matches for kind "K" in version "e.x/v1"`},
-		"it blocks now":           {now: object(blocking), old: object(secret), may: []string{remove}, want: "not update secrets/finalizers ns/s, <nil>"},
+		"a new one without": {now: object("")},
+		"a new one":         {now: object(secret)},
+		"an unchanged one":  {now: object(blocking), old: object(blocking)},
+		"one more": {
+			now: object(secret), old: object(""),
+			want: "cannot set an ownerRef on a resource you can't delete: not delete configmaps/ ns/m, <nil>",
+		},
+		"one less": {now: object(""), old: object(secret), want: "not delete configmaps/ ns/m, <nil>"},
+		"who may":  {now: object(secret), old: object(""), may: []string{remove}},
+		"a new one blocks": {
+			now: object(blocking),
+			want: "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: not " +
+				"update secrets/finalizers ns/s, <nil>",
+		},
+		"who may block": {now: object(blocking), may: []string{"update secrets/finalizers ns/s"}},
+		"the cluster":   {now: object(node), may: []string{"update nodes/finalizers /s"}},
+		"one of two": {
+			now: object(blocking + ", " + node), may: []string{"update nodes/finalizers /s"},
+			want: "not update secrets/finalizers ns/s, <nil>",
+		},
+		"everything": {now: object(unknown), may: []string{"update *.*/finalizers /*"}},
+		"of no kind": {
+			now:  object(unknown),
+			want: `cannot find RESTMapping for APIVersion e.x/v1 Kind K: no matches for kind "K" in version "e.x/v1"`,
+		},
+		"it blocks now": {
+			now: object(blocking), old: object(secret), may: []string{remove}, want: "not update secrets/finalizers ns/s, <nil>",
+		},
 		"it blocked, one is more": {now: object(blocking + ", " + secret), old: object(blocking), may: []string{remove}},
 	} {
 		t.Run(name, func(t *testing.T) {
