@@ -214,7 +214,8 @@ func decides(spec map[string]any) any {
 // TestAWebhookDecidesInItsPlaceOfTheList asks it before the roles, which only count for what it has no opinion about.
 func TestAWebhookDecidesInItsPlaceOfTheList(t *testing.T) {
 	h := newAccessHook(t, decides)
-	g := newAccessRig(t, gapless.Config{
+	g := newRigOf(t, gapless.Config{
+		Bootstrap:      gapless.BootstrapCluster,
 		Authentication: gapless.Authentication{TokenAuthFile: tokenFile(t)}, AuthorizationMode: "Webhook,RBAC",
 		Authorization: gapless.Authorization{Webhook: gapless.AccessWebhook{ConfigFile: h.file(t), Version: "v1"}},
 	})
@@ -313,7 +314,8 @@ func TestTheFileOfAuthorizersCountsAnewWhenItChanges(t *testing.T) {
 	h := newAccessHook(t, decides)
 	hook, file := h.file(t), filepath.Join(t.TempDir(), "authorization.yaml")
 	put(t, file, authorizers(hook, "list", "NoOpinion"))
-	g := newAccessRig(t, gapless.Config{
+	g := newRigOf(t, gapless.Config{
+		Bootstrap:      gapless.BootstrapCluster,
 		Authentication: gapless.Authentication{TokenAuthFile: tokenFile(t)},
 		Authorization:  gapless.Authorization{ConfigFile: file},
 	})

@@ -33,20 +33,22 @@ type rig struct {
 	url string
 	ca  *x509.CertPool
 	own tls.Certificate
+
+	server launched
 }
 
 func newRig(t *testing.T, a gapless.Authentication) *rig {
 	t.Helper()
-	return newAccessRig(t, gapless.Config{Authentication: a})
+	return newRigOf(t, gapless.Config{Authentication: a, Bootstrap: gapless.BootstrapCluster})
 }
 
-// newAccessRig is newRig with more of a configuration.
-func newAccessRig(t *testing.T, with gapless.Config) *rig {
+// newRigOf is newRig with a configuration, which has no directory.
+func newRigOf(t *testing.T, config gapless.Config) *rig {
 	t.Helper()
 	g := &rig{t: t, dir: t.TempDir(), ca: x509.NewCertPool()}
-	with.DataDir, with.Bootstrap = g.dir, gapless.BootstrapCluster
-	s := launch(t, with)
-	cfg := s.RESTConfig()
+	config.DataDir = g.dir
+	g.server = launch(t, config)
+	cfg := g.server.RESTConfig()
 	g.url = cfg.Host
 	g.ca.AppendCertsFromPEM(cfg.CAData)
 	var err error

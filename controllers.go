@@ -128,6 +128,7 @@ func (s *Server) newRegistry(live *kinds.Live) background {
 		})
 		cfg.Collectors = append(cfg.Collectors, b.quotas)
 	}
+	s.aggregate(&cfg)
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
 	if s.cfg.EventTTL > 0 && !s.cfg.Etcd.used() { // there they have leases, as those of kube-apiserver
@@ -148,6 +149,8 @@ func (s *Server) runBackground(ctx context.Context, g *errgroup.Group, b backgro
 	if b.upkeep != nil {
 		s.runWhenReady(ctx, g, s.leading(s.unmanaged(b.upkeep.Run)))
 	}
+	g.Go(func() error { return s.behind.Run(ctx) })
+	s.runWhenReady(ctx, g, s.leading(s.behind.RunLeading))
 	if b.garbage != nil {
 		s.runController(ctx, g, GarbageCollectorController, func(ctx context.Context) error {
 			return b.garbage.Run(ctx, s.registry)

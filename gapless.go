@@ -72,8 +72,8 @@ type Bootstrap int
 
 const (
 	// BootstrapServer creates the objects of kube-apiserver: the Service kubernetes with its
-	// Endpoints and EndpointSlice, and the default roles and their bindings. It is
-	// the default, as in envtest.
+	// Endpoints and EndpointSlice, the default roles and their bindings, and an APIService for each
+	// version of a group that it serves. It is the default, as in envtest.
 	BootstrapServer Bootstrap = iota
 	// BootstrapCluster also creates the objects of kube-controller-manager: the ConfigMap
 	// kube-root-ca.crt and the ServiceAccount default in each namespace, and the rules of
@@ -136,6 +136,8 @@ type Config struct {
 	Authentication Authentication
 	// Bootstrap says which objects the server creates.
 	Bootstrap Bootstrap
+	// Aggregation says how requests are passed on to other API servers.
+	Aggregation Aggregation
 	// AuthorizationMode says who may do what: AuthorizationRBAC, which is the default, or several modes, separated by
 	// commas, of which the first that allows or denies decides: AuthorizationNode, AuthorizationRBAC, AuthorizationWebhook,
 	// AuthorizationAlwaysAllow, AuthorizationAlwaysDeny; or AuthorizationMastersOnly alone. See docs/access.md.
@@ -212,7 +214,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Etcd, err = c.Etcd.withDefaults(); err != nil {
 		return c, err
 	}
-	if err := c.checkEtcd(); err != nil {
+	if err := errors.Join(c.checkEtcd(), c.Aggregation.check()); err != nil {
 		return c, err
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {

@@ -22,6 +22,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/audit"
@@ -80,6 +81,7 @@ type Server struct {
 	webhooks    *webhook.Plugin     // of admission
 	quotas      *quotas.Plugin      // of admission; the controller of quotas shares what it knows
 	backend     *backend
+	behind      *aggregator.Aggregator
 	managed     *managed             // nil: nothing is left to a kube-controller-manager
 	history     *starts.History      // nil: another replica, of another history, may have answered before
 	addresses   *addresses.Allocator // of Services
@@ -295,7 +297,7 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 	cfg := apiserver.Config{
 		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator,
 		FrontProxy: s.cfg.Authentication.FrontProxy.ClientCAFile != "",
-		Discovery:  p.discovery, Ask: s.registry.Ask,
+		Discovery:  p.discovery, Ask: s.registry.Ask, Aggregator: s.behind,
 		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		// The names are those that probes use.

@@ -76,6 +76,7 @@ func (s *Server) start(ctx, running context.Context, objects *bootstrap.Controll
 		objects.Make(running)
 	}
 	s.repairAddresses(running)
+	s.makeAPIServices(running)
 	starting, end := context.WithCancel(running)
 	defer end()
 	defer context.AfterFunc(ctx, end)()

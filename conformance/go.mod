@@ -40,6 +40,7 @@ require (
 	github.com/klauspost/compress v1.20.1 // indirect
 	k8s.io/component-helpers v0.37.2 // indirect
 	k8s.io/pod-security-admission v0.37.2 // indirect
+	k8s.io/kube-aggregator v0.37.2 // indirect
 )
 
 require (

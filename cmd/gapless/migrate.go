@@ -85,7 +85,7 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 		"how long Events live after they were written: what the servers of the source and of the target have; "+
 			"0 means forever")
 	flags.StringSliceVar(&f.without, "exclude", nil,
-		"beginnings of keys in etcd, after the prefix, that are not moved, like apiregistration.k8s.io/apiservices/ or "+
+		"beginnings of keys in etcd, after the prefix, that are not moved, like flowschemas/own or "+
 			"configmaps/default/damaged")
 	flags.Int64Var(&f.bump, "bump-revision", 0,
 		"how many resource versions a new directory skips after those of etcd (default as gapless restore)")

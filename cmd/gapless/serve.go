@@ -47,6 +47,7 @@ type serveFlags struct {
 	logLevel      string
 	limits        gapless.Limits
 	callers       gapless.Authentication
+	aggregation   gapless.Aggregation
 	audit         gapless.Audit
 	etcd          etcdFlags
 	encryption    string
@@ -128,6 +129,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 		"make the tokens of pods that kubelets request for an hour valid for a year, and have them say from when on a renewed "+
 			"one should be in use")
 	authorizationFlags(flags, &f)
+	aggregationFlags(flags, &f.aggregation)
 	auditFlags(flags, &f.audit)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
@@ -192,6 +194,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		AuthorizationMode:        strings.Join(f.modes, ","),
 		Authorization:            f.authorization,
 		Authentication:           f.callers,
+		Aggregation:              f.aggregation,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}
 	*seam.Of(&cfg) = seam.Options{UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce}

@@ -21,8 +21,6 @@ var failing = map[string]string{
 		"answer: upstream writes the kind of a built-in object before its apiVersion, gapless after it",
 	"kube_client test::can_get_pod_logs_and_evict": "reads the log of a pod, " +
 		"which needs a kubelet",
-	"kube_client test::group_discovery_oneshot": "needs the group apiregistration.k8s.io: " +
-		"there is no aggregation of other API servers",
 	"kube_client test::pod_can_exec_and_write_to_stdin": "runs a command in a pod, " +
 		"which needs a kubelet",
 	"kube_client test::pod_can_exec_and_write_to_stdin_from_node_proxy": "talks to a kubelet",

@@ -23,7 +23,7 @@ import (
 )
 
 // unserved are the first parts of the keys that kube-apiserver has in etcd by itself and gapless leaves alone.
-var unserved = []string{"apiregistration.k8s.io", "flowschemas", "peerserverleases", "prioritylevelconfigurations", "ranges"}
+var unserved = []string{"flowschemas", "peerserverleases", "prioritylevelconfigurations", "ranges"}
 
 // filledIn are the kinds whose objects kube-apiserver stores without what it fills in when it reads them:
 // its strategies change them after their defaults. The layout returns, and stores again, all of it.

@@ -40,12 +40,16 @@ func TestDefaults(t *testing.T) {
 
 func compareServers(t *testing.T, scripts string, of setup) {
 	t.Helper()
+	compare(t, scripts, start(t, of))
+}
+
+func compare(t *testing.T, scripts string, servers *servers) {
+	t.Helper()
 	all := suite.Scripts(t, scripts)
 	// Both tests have a part of the scripts.
 	alone := &suite.Suite{Table: suite.Table(t, differences), Part: scripts != "testdata/scripts"}
 	replica := &suite.Suite{Table: alone.Table}
 	t.Cleanup(func() { alone.Report(t, all) }) // over etcd, some that the encoding makes are missing
-	servers := start(t, of)
 	for _, one := range all {
 		t.Run(one.Name, func(t *testing.T) {
 			p := servers.play(t, one)

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	aggregatorinstall "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
+	apiservices "k8s.io/kube-aggregator/pkg/registry/apiservice/etcd"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/events/install" // registers its kinds
 	"k8s.io/kubernetes/pkg/printers"
@@ -29,7 +31,7 @@ import (
 
 // upstreamTables shows objects as kube-apiserver shows them.
 type upstreamTables struct {
-	scheme  *runtime.Scheme // of CustomResourceDefinition, which legacyscheme lacks
+	scheme  *runtime.Scheme // of CustomResourceDefinition and APIService, which legacyscheme lacks
 	columns rest.TableConvertor
 }
 
@@ -39,6 +41,7 @@ func newUpstreamTables() *upstreamTables {
 		columns: printerstorage.TableConvertor{TableGenerator: printers.NewTableGenerator().With(internalversion.AddHandlers)},
 	}
 	install.Install(t.scheme)
+	aggregatorinstall.Install(t.scheme)
 	return t
 }
 
@@ -47,6 +50,8 @@ func (t *upstreamTables) of(r *kinds.Resource) (*runtime.Scheme, rest.TableConve
 	switch gr := r.GR(); gr.String() {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		return t.scheme, crdtable.New()
+	case "apiservices.apiregistration.k8s.io":
+		return t.scheme, &apiservices.REST{}
 	case "limitranges", "roles.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io":
 		return legacyscheme.Scheme, rest.NewDefaultTableConvertor(gr)
 	default:

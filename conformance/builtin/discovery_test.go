@@ -20,15 +20,14 @@ import (
 // unserved are the groups, resources and subresources that upstream serves by default and
 // this module does not, with the reasons, which docs/kinds.md has too.
 var unserved = map[string]string{
-	"apiregistration.k8s.io": "other API servers are not aggregated",
-	"v1 componentstatuses":   "deprecated since 1.19, and there are no components",
-	"v1 nodes/proxy":         "needs a kubelet",
-	"v1 pods/attach":         "needs a kubelet",
-	"v1 pods/exec":           "needs a kubelet",
-	"v1 pods/log":            "needs a kubelet",
-	"v1 pods/portforward":    "needs a kubelet",
-	"v1 pods/proxy":          "needs a kubelet",
-	"v1 services/proxy":      "needs the network of a cluster",
+	"v1 componentstatuses": "deprecated since 1.19, and there are no components",
+	"v1 nodes/proxy":       "needs a kubelet",
+	"v1 pods/attach":       "needs a kubelet",
+	"v1 pods/exec":         "needs a kubelet",
+	"v1 pods/log":          "needs a kubelet",
+	"v1 pods/portforward":  "needs a kubelet",
+	"v1 pods/proxy":        "needs a kubelet",
+	"v1 services/proxy":    "needs the network of a cluster",
 }
 
 // storedOlder are the resources whose objects upstream stores in an older version, for the

@@ -25,6 +25,8 @@ import (
 	serveroptions "k8s.io/apiserver/pkg/server/options"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+	aggregatorinstall "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/kubeapiserver"
 
@@ -65,6 +67,7 @@ func newStorages(t *testing.T) *storages {
 	}
 	scheme := runtime.NewScheme()
 	apiextensionsinstall.Install(scheme)
+	aggregatorinstall.Install(scheme)
 	return &storages{factory: factory, definitions: serializer.NewCodecFactory(scheme), scheme: scheme}
 }
 
@@ -77,6 +80,14 @@ func (s *storages) of(t *testing.T, r *kinds.Resource) storage {
 			codec:  s.definitions.LegacyCodec(apiextensionsv1beta1.SchemeGroupVersion, apiextensionsv1.SchemeGroupVersion),
 			prefix: r.Group + "/" + r.Plural,
 			shows:  s.definitions.EncoderForVersion(plain, r.GVK().GroupVersion()),
+		}
+	}
+	if r.Group == apiregistrationv1.GroupName { // as CreateAggregatorConfig
+		plain := jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, s.scheme, s.scheme,
+			jsonserializer.SerializerOptions{})
+		return storage{
+			codec: s.definitions.LegacyCodec(apiregistrationv1.SchemeGroupVersion), prefix: r.Group + "/" + r.Plural,
+			shows: s.definitions.EncoderForVersion(plain, r.GVK().GroupVersion()),
 		}
 	}
 	internal := schema.GroupVersionKind{Group: r.Group, Version: runtime.APIVersionInternal, Kind: r.Kind}

@@ -6,6 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/registry/rest"
+	aggregatorinstall "k8s.io/kube-aggregator/pkg/apis/apiregistration/install"
+	"k8s.io/kube-aggregator/pkg/registry/apiservice"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/admissionregistration/install" // registers its kinds, as the following do
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"                  // …
@@ -184,7 +186,18 @@ func kindsOfUpstream() map[string]kindOfUpstream {
 	kinds["pods"].parts["resize"] = pod.ResizeStrategy
 	kinds["certificatesigningrequests.certificates.k8s.io"].parts["approval"] = certificates.ApprovalStrategy
 	kinds["customresourcedefinitions.apiextensions.k8s.io"] = definitions()
+	kinds["apiservices.apiregistration.k8s.io"] = apiServices()
 	return kinds
+}
+
+// apiServices have a scheme of their own too.
+func apiServices() kindOfUpstream {
+	scheme := runtime.NewScheme()
+	aggregatorinstall.Install(scheme)
+	return kindOfUpstream{
+		scheme: scheme, codecs: serializer.NewCodecFactory(scheme), whole: apiservice.NewStrategy(scheme),
+		parts: map[string]rest.RESTUpdateStrategy{"status": apiservice.NewStatusStrategy(scheme)},
+	}
 }
 
 // definitions are CustomResourceDefinitions, which have a scheme of their own.

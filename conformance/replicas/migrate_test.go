@@ -190,9 +190,8 @@ func TestWhatCannotBeMovedIsNamedBeforeAnythingIsWritten(t *testing.T) {
 
 	for key, value := range map[string]string{
 		"configmaps/default/broken": "{", "gadgets/default/a": "{}", "ranges/serviceips": "x",
-		"apiregistration.k8s.io/apiservices/v1.": `{"metadata":{"labels":{"kube-aggregator.kubernetes.io/` +
-			`automanaged":"onstart"}}}`,
-		"apiregistration.k8s.io/apiservices/v1.own": `{"metadata":{}}`,
+		"flowschemas/exempt": `{"metadata":{"annotations":{"apf.kubernetes.io/autoupdate-spec":"true"}}}`,
+		"flowschemas/own":    `{"metadata":{}}`,
 	} {
 		if _, err := client.Put(t.Context(), "/registry/"+key, value); err != nil {
 			t.Fatalf("write to etcd: %v", err)
@@ -209,7 +208,7 @@ func TestWhatCannotBeMovedIsNamedBeforeAnythingIsWritten(t *testing.T) {
 	if _, err := client.Delete(t.Context(), "/registry/configmaps/default/broken"); err != nil {
 		t.Fatalf("delete in etcd: %v", err)
 	}
-	back.Without = []string{"gadgets/", "apiregistration.k8s.io/apiservices/v1.own"}
+	back.Without = []string{"gadgets/", "flowschemas/own"}
 	back.Checked = func(p migrate.Plan) error {
 		if len(p.LeftOut) != 4 {
 			t.Errorf("left out are %q, want four keys", p.LeftOut)

@@ -26,9 +26,8 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, rt route.Route
 			return s.writeJSON(w, r, discovery.Resources(v))
 		}
 	case path[0] == "apis" && len(path) == 2:
-		for _, g := range catalog.Groups() {
-			if g.Name == path[1] && g.Name != "" {
-				group := discovery.Group(g)
+		for _, group := range discovery.Groups(catalog, s.aggregated()) {
+			if group.Name == path[1] {
 				group.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
 				return s.writeJSON(w, r, group)
 			}
@@ -38,7 +37,7 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, rt route.Route
 			return s.writeJSON(w, r, discovery.Resources(v))
 		}
 	}
-	return route.NotServed(catalog, path)
+	return s.notServed(catalog, path)
 }
 
 func findVersion(c *kinds.Catalog, group, version string) (kinds.GroupVersion, bool) {
@@ -73,18 +72,14 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, root strin
 			ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: r.Host}},
 		})
 	}
-	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{}}
-	for _, g := range catalog.Groups() {
-		if g.Name != "" {
-			list.Groups = append(list.Groups, discovery.Group(g))
-		}
-	}
-	return s.writeJSON(w, r, list)
+	return s.writeJSON(w, r, metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: discovery.Groups(catalog, s.aggregated()),
+	})
 }
 
 // discoverAggregated answers with one document for all groups, or 304.
 func (s *Server) discoverAggregated(w http.ResponseWriter, r *http.Request, root, version string) error {
-	doc, err := s.discovery.Document(s.cfg.Live.Load(), root, version)
+	doc, err := s.discovery.Document(s.cfg.Live.Load(), s.aggregated(), root, version)
 	if err != nil {
 		return wire.Internal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/metrics"
@@ -26,6 +27,13 @@ import (
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Aggregator != nil && s.cfg.Aggregator.Any() {
+		rt, err := route.Read(r)
+		if behind := s.cfg.Aggregator.Behind(rt.Path); behind != nil && err == nil {
+			s.serve(w, r, resolved{Route: rt, behind: behind})
+			return
+		}
+	}
 	rt, err := route.Resolve(s.cfg.Live.Load(), r)
 	s.serve(w, r, resolved{Route: rt, wrong: err})
 }
@@ -42,9 +50,10 @@ func (s *Server) ServeReading(w http.ResponseWriter, r *http.Request, rt route.R
 type resolved struct {
 	route.Route
 
-	wrong   error         // what is wrong with the path and the method
-	reading *Reading      // nil: the rest of the request was not read yet
-	sent    *http.Request // with reading: as it came
+	wrong   error               // what is wrong with the path and the method
+	reading *Reading            // nil: the rest of the request was not read yet
+	sent    *http.Request       // with reading: as it came
+	behind  *aggregator.Backend // who serves it; nil: this server
 }
 
 // serve answers a request. A watch is run from here, where little of the
@@ -112,6 +121,8 @@ func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed 
 	ended := s.account(rec, r, rt.Route, began)
 	switch {
 	case err != nil:
+	case rt.behind != nil:
+		err = s.pass(rec, r, rt, sender.GetName())
 	case rt.Verb == route.Watch:
 		var f *feed.Feed
 		var release func()

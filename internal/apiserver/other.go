@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/gapless-io/gapless/internal/apiserver/discovery"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
@@ -45,7 +46,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 		return s.connect(w, r, c)
 	}
 	if rt.BelowVersion() {
-		return route.NotServed(s.cfg.Live.Load(), rt.Path)
+		return s.notServed(s.cfg.Live.Load(), rt.Path)
 	}
 	if err := route.NotServedDocument(rt.Path); err != nil {
 		return err
@@ -143,6 +144,9 @@ func (s *Server) serveGroups(w http.ResponseWriter, r *http.Request, sender stri
 			return err
 		}
 	}
+	if doc != nil && name == "" {
+		doc = s.groups.With(doc, s.aggregated())
+	}
 	if doc == nil {
 		return s.index(w, r)
 	}
@@ -156,13 +160,11 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	if s.cfg.Discovery != nil {
 		paths = append(paths, authn.ConfigurationPath, authn.KeySetPath)
 	}
-	for _, g := range s.cfg.Live.Load().Groups() {
+	paths = append(paths, "/api/v1")
+	for _, g := range discovery.Groups(s.cfg.Live.Load(), s.aggregated()) {
+		paths = append(paths, "/apis/"+g.Name)
 		for _, v := range g.Versions {
-			if g.Name == "" {
-				paths = append(paths, "/api/"+v.Version)
-			} else {
-				paths = append(paths, "/apis/"+g.Name, "/apis/"+g.Name+"/"+v.Version)
-			}
+			paths = append(paths, "/apis/"+v.GroupVersion)
 		}
 	}
 	slices.Sort(paths)

@@ -34,6 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver/discovery"
 	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
@@ -99,6 +100,8 @@ type Config struct {
 	Ask func(ctx context.Context, t kinds.Target, sent *unstructured.Unstructured, o metav1.CreateOptions) ([]string, error)
 	// Discovery serves the documents of the issuer of tokens; nil answers 404.
 	Discovery http.Handler
+	// Aggregator knows what other servers serve; nil: nothing.
+	Aggregator *aggregator.Aggregator
 	// Checks besides "ping" and "shutdown", which every server has.
 	Checks  []Check
 	Version version.Info

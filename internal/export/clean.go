@@ -102,9 +102,19 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 			delete(tree, "rules") // a controller writes them
 		}
 	}
-	if labels, _ := meta["labels"].(map[string]any); !o.All && r.Group == "rbac.authorization.k8s.io" &&
-		labels["kubernetes.io/bootstrapping"] != nil {
+	if labels, _ := meta["labels"].(map[string]any); !o.All && labels[madeByStart(r.Group)] != nil {
 		return byStart
+	}
+	return ""
+}
+
+// madeByStart returns the label of objects of a group that each start creates; "": there is none.
+func madeByStart(group string) string {
+	switch group {
+	case "rbac.authorization.k8s.io":
+		return "kubernetes.io/bootstrapping"
+	case "apiregistration.k8s.io":
+		return "kube-aggregator.kubernetes.io/automanaged"
 	}
 	return ""
 }

@@ -139,6 +139,11 @@ func TestServersFieldsAreRemoved(t *testing.T) {
 			r: resource("networking.k8s.io", "ipaddresses"), object: `{"metadata":{"name":"10.0.0.9",` +
 				`"labels":{"ipaddress.kubernetes.io/managed-by":"ipallocator.k8s.io"}}}`, why: byController,
 		},
+		"APIService of the server": {
+			r:      resource("apiregistration.k8s.io", "apiservices"),
+			object: `{"metadata":{"name":"v1.apps","labels":{"kube-aggregator.kubernetes.io/automanaged":"onstart"}}}`,
+			why:    byStart,
+		},
 		"service": {
 			r: resource("", "services"), object: `{"metadata":{"name":"kubernetes","namespace":"default"}}`, why: byStart,
 		},

@@ -72,7 +72,7 @@ func newCaller(cfg Config, w *kinds.Webhook) *Caller {
 		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if addr == k.at.Host {
 				var err error
-				if addr, err = resolve(cfg.Cluster, s); err != nil {
+				if addr, err = Resolve(cfg.Cluster, s); err != nil {
 					return nil, err
 				}
 			}

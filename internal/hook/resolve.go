@@ -22,11 +22,11 @@ type Cluster interface {
 	Endpoints(namespace, service string) []*wire.Object
 }
 
-// resolve returns the address of a service. There is no cluster network here, so that the
+// Resolve returns the address of a service, host:port. There is no cluster network here, so that the
 // addresses of its EndpointSlices come first, then its external name, and its cluster IP last,
 // for a machine that routes it (kube-aggregator apiserver.NewEndpointServiceResolver and
 // NewClusterIPServiceResolver).
-func resolve(cluster Cluster, s *kinds.ServiceReference) (address string, err error) {
+func Resolve(cluster Cluster, s *kinds.ServiceReference) (address string, err error) {
 	o := cluster.Service(s.Namespace, s.Name)
 	if o == nil {
 		return "", fmt.Errorf("service %q not found in namespace %q: create it, or set clientConfig.url", s.Name, s.Namespace)

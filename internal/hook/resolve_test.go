@@ -76,7 +76,7 @@ func TestServicesHaveAddresses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := resolve(tt.cluster, &kinds.ServiceReference{Namespace: "x", Name: "hook", Port: 443})
+			got, err := Resolve(tt.cluster, &kinds.ServiceReference{Namespace: "x", Name: "hook", Port: 443})
 			text := ""
 			if err != nil {
 				text = err.Error()

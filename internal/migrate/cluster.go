@@ -109,8 +109,6 @@ var remade = []struct { //nolint:gochecknoglobals // a constant
 	{"ranges/", nil},
 	{"masterleases/", nil},
 	{"peerserverleases/", nil},
-	// For the groups that it serves itself.
-	{"apiregistration.k8s.io/apiservices/", []string{"kube-aggregator.kubernetes.io/automanaged"}},
 }
 
 // get reads a range of keys at the cluster's revision; 0: at the present one, which is the cluster's then.

@@ -117,10 +117,9 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 				"--log-level=debug", "--anonymous-auth", "--max-requests-inflight=1000000", "--tls-cert-file=a.crt",
 				"--tls-private-key-file=a.key",
 				"--client-ca-file=ca.crt", "--service-account-key-file=a.key", "--service-account-signing-key-file=a.key",
-				"--service-account-issuer=https://i",
+				"--service-account-issuer=https://i", "--proxy-client-key-file=a.key", "--proxy-client-cert-file=a.crt",
 			}), []string{
-			"allow-privileged", "enable-priority-and-fairness", "proxy-client-key-file", "proxy-client-cert-file",
-			"endpoint-reconciler-type",
+			"allow-privileged", "enable-priority-and-fairness", "endpoint-reconciler-type",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

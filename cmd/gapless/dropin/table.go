@@ -16,7 +16,7 @@ func apiserverTable() table {
 		audit-log-mode audit-log-path audit-log-truncate-enabled? audit-log-truncate-max-event-size audit-policy-file
 		client-ca-file default-not-ready-toleration-seconds default-unreachable-toleration-seconds
 		encryption-provider-config encryption-provider-config-automatic-reload? event-ttl
-		http2-max-streams-per-connection
+		http2-max-streams-per-connection proxy-client-cert-file proxy-client-key-file
 		service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-key-file
 		service-cluster-ip-range service-node-port-range
 		tls-cert-file tls-private-key-file token-auth-file`)
@@ -43,8 +43,9 @@ func (t table) network() {
 	t.add(ignored, "there is no port without TLS", "insecure-port insecure-bind-address")
 	t.add(ignored, "there is no kubelet to talk to", `kubelet-certificate-authority kubelet-client-certificate kubelet-client-key
 		kubelet-preferred-address-types kubelet-timeout kubelet-https? kubelet-port kubelet-read-only-port`)
-	t.add(ignored, "API servers are not aggregated", `aggregator-reject-forwarding-redirect? enable-aggregator-routing?
-		proxy-client-cert-file proxy-client-key-file`)
+	t.add(ignored, "redirects of aggregated API servers are always refused", "aggregator-reject-forwarding-redirect?")
+	t.add(ignored, "there is no cluster network: aggregated API servers are reached at their endpoints",
+		"enable-aggregator-routing?")
 	t.add(ignored, "there are no other API servers beside it",
 		"peer-advertise-ip peer-advertise-port peer-ca-file apiserver-count")
 	t.add(refused, "webhooks are called directly", "egress-selector-config-file")

@@ -2,7 +2,7 @@
 //
 // A [Document], aggregated over all groups and kept in [Documents] until
 // the catalog changes. The legacy documents, of a [Group] and of the [Resources] of one
-// version, are encoded for each request.
+// version, are encoded for each request. merged.go puts what other servers serve among them.
 package discovery
 
 import (
@@ -18,14 +18,16 @@ import (
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/kinds"
 )
 
-// Documents keeps the aggregated documents of the catalog they were made from.
+// Documents keeps the aggregated documents of the catalog, and of the other servers, that they were made from.
 type Documents struct {
 	mu sync.Mutex
 	// mu guards the documents of one catalog.
 	catalog *kinds.Catalog
+	behind  *aggregator.Versions
 	docs    map[aggregated]Document
 }
 
@@ -42,13 +44,14 @@ type Document struct {
 }
 
 // Document returns the aggregated document of all groups below a root, "api" or "apis",
-// in a version of its format, v2 or v2beta1. It is shared: callers must not change it.
-func (d *Documents) Document(catalog *kinds.Catalog, root, version string) (Document, error) {
+// in a version of its format, v2 or v2beta1. Behind is what other servers serve; nil: nothing. The document is shared:
+// callers must not change it.
+func (d *Documents) Document(catalog *kinds.Catalog, behind *aggregator.Versions, root, version string) (Document, error) {
 	name := aggregated{root: root, version: version}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.catalog != catalog {
-		d.catalog, d.docs = catalog, map[aggregated]Document{}
+	if d.catalog != catalog || d.behind != behind {
+		d.catalog, d.behind, d.docs = catalog, behind, map[aggregated]Document{}
 	}
 	if doc, ok := d.docs[name]; ok {
 		return doc, nil
@@ -57,9 +60,13 @@ func (d *Documents) Document(catalog *kinds.Catalog, root, version string) (Docu
 		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/" + name.version},
 		Items:    []discoveryv2.APIGroupDiscovery{},
 	}
-	for _, g := range catalog.Groups() {
-		if (g.Name == "") == (name.root == "api") {
-			list.Items = append(list.Items, aggregate(g))
+	if behind != nil && name.root != "api" {
+		list.Items = aggregateAll(catalog, behind)
+	} else {
+		for _, g := range catalog.Groups() {
+			if (g.Name == "") == (name.root == "api") {
+				list.Items = append(list.Items, aggregate(g))
+			}
 		}
 	}
 	// v2beta1 has the same fields.
@@ -74,22 +81,26 @@ func (d *Documents) Document(catalog *kinds.Catalog, root, version string) (Docu
 
 func aggregate(g kinds.Group) discoveryv2.APIGroupDiscovery {
 	group := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
-	for _, v := range g.Versions {
-		version := discoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
-		for _, r := range v.Resources {
-			scope := discoveryv2.ScopeCluster
-			if r.Namespaced {
-				scope = discoveryv2.ScopeNamespace
-			}
-			version.Resources = append(version.Resources, discoveryv2.APIResourceDiscovery{
-				Resource: r.Plural, Scope: scope, SingularResource: r.Singular, Verbs: slices.Clone(r.Verbs),
-				ShortNames: r.ShortNames, Categories: r.Categories, Subresources: subresources(r),
-				ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
-			})
-		}
-		group.Versions = append(group.Versions, version)
+	for i := range g.Versions {
+		group.Versions = append(group.Versions, aggregateVersion(&g.Versions[i]))
 	}
 	return group
+}
+
+func aggregateVersion(v *kinds.GroupVersion) discoveryv2.APIVersionDiscovery {
+	version := discoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
+	for _, r := range v.Resources {
+		scope := discoveryv2.ScopeCluster
+		if r.Namespaced {
+			scope = discoveryv2.ScopeNamespace
+		}
+		version.Resources = append(version.Resources, discoveryv2.APIResourceDiscovery{
+			Resource: r.Plural, Scope: scope, SingularResource: r.Singular, Verbs: slices.Clone(r.Verbs),
+			ShortNames: r.ShortNames, Categories: r.Categories, Subresources: subresources(r),
+			ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind},
+		})
+	}
+	return version
 }
 
 // Group is the document of a group, without its type. Its versions are in their order.

@@ -109,7 +109,7 @@ const (
 	noProxy      = "this server sends no request on to pods, services or nodes"
 	noIssuer     = "the issuer of service account tokens is not an https URL"
 	noComponents = "it is deprecated, and this server asks no other components how they are"
-	noAggregated = "other API servers are not aggregated"
+	noAggregated = "no APIService names a server that serves it"
 )
 
 // subresourceReasons are the reasons why subresources are not served.
@@ -128,7 +128,7 @@ func resourceReasons() map[string]string {
 // groupReasons are the reasons why groups that other clusters serve are not served.
 func groupReasons() map[string]string {
 	return map[string]string{
-		"apiregistration.k8s.io": noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated,
+		"metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated,
 		"external.metrics.k8s.io": noAggregated,
 	}
 }

@@ -59,6 +59,15 @@ type Route struct {
 // segments cannot be decoded or could climb (".", ".."), and 405 for a method
 // that the resource does not have.
 func Resolve(catalog *kinds.Catalog, r *http.Request) (Route, error) {
+	rt, err := Read(r)
+	if err != nil {
+		return rt, err
+	}
+	return resolve(catalog, r, rt)
+}
+
+// Read reads the path alone: the route is one that is about no resource. Errors: 400, as of Resolve.
+func Read(r *http.Request) (Route, error) {
 	const usual = 8 // segments
 	rt := Route{Query: r.URL.Query(), Path: make([]string, 0, usual)}
 	for segment := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
@@ -71,6 +80,11 @@ func Resolve(catalog *kinds.Catalog, r *http.Request) (Route, error) {
 		}
 		rt.Path = append(rt.Path, decoded)
 	}
+	return rt, nil
+}
+
+// resolve finds the resource of a path that was read.
+func resolve(catalog *kinds.Catalog, r *http.Request, rt Route) (Route, error) {
 	gv, rest := groupVersion(rt.Path)
 	if len(rest) == 0 || slices.Contains(rt.Path, "") {
 		return rt, nil // no resource has an empty namespace or name

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/openapi"
@@ -32,7 +33,8 @@ type Groups struct {
 	parts   map[*kinds.Resource]part
 	catalog *kinds.Catalog
 	// What is built of the newest catalog.
-	index atomic.Pointer[index]
+	index  atomic.Pointer[index]
+	merged atomic.Pointer[mergedIndex]
 }
 
 // index has documents of a catalog. It is immutable.
@@ -102,7 +104,7 @@ func (g *Groups) Build(ctx context.Context, name string) (*Document, error) {
 			return nil, err
 		}
 	}
-	all, err := list(g.kept)
+	all, err := list(g.kept, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +246,35 @@ func assemble3(frame openapi.Frame, parts []part) *Document {
 	return doc
 }
 
-// list returns the index of documents.
-func list(documents map[string]*Document) (*Document, error) {
+// With returns the index of the documents that are here, with those that other servers have; the index if there are none.
+func (g *Groups) With(here *Document, behind *aggregator.Versions) *Document {
+	if behind == nil || len(behind.Paths) == 0 {
+		return here
+	}
+	all := g.index.Load()
+	if all == nil || all.list != here {
+		return here // the catalog changes just now
+	}
+	if known := g.merged.Load(); known != nil && known.here == here && known.behind == behind {
+		return known.list
+	}
+	both, err := list(all.documents, behind.Paths)
+	if err != nil {
+		return here
+	}
+	g.merged.Store(&mergedIndex{here: here, behind: behind, list: both})
+	return both
+}
+
+// mergedIndex is an index with the documents of other servers.
+type mergedIndex struct {
+	here   *Document
+	behind *aggregator.Versions
+	list   *Document
+}
+
+// list returns the index of documents, and of others by where they are.
+func list(documents map[string]*Document, others map[string]string) (*Document, error) {
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
@@ -254,6 +283,9 @@ func list(documents map[string]*Document) (*Document, error) {
 	}{Paths: make(map[string]entry, len(documents))}
 	for name, doc := range documents {
 		of.Paths[name] = entry{URL: location(name, doc)}
+	}
+	for name, at := range others {
+		of.Paths[name] = entry{URL: at}
 	}
 	text, err := json.Marshal(of)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/admissionregistration"
 	"github.com/gapless-io/gapless/internal/kinds/apiextensions"
+	"github.com/gapless-io/gapless/internal/kinds/apiregistration"
 	"github.com/gapless-io/gapless/internal/kinds/apps"
 	"github.com/gapless-io/gapless/internal/kinds/authentication"
 	"github.com/gapless-io/gapless/internal/kinds/authorization"
@@ -47,6 +48,7 @@ func Catalog() *kinds.Catalog {
 		own,
 		admissionregistration.Kinds(),
 		apiextensions.Kinds(),
+		apiregistration.Kinds(),
 		apps.Kinds(),
 		authentication.Kinds(),
 		authorization.Kinds(),

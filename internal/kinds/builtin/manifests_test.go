@@ -100,9 +100,10 @@ func TestEveryExpectedKindIsServed(t *testing.T) {
 		"admissionregistration.k8s.io/v1": "mutatingadmissionpolicies mutatingadmissionpolicybindings " +
 			"mutatingwebhookconfigurations " +
 			"validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations",
-		"apiextensions.k8s.io/v1":  "customresourcedefinitions",
-		"apps/v1":                  "controllerrevisions daemonsets deployments replicasets statefulsets",
-		"authentication.k8s.io/v1": "selfsubjectreviews tokenreviews",
+		"apiextensions.k8s.io/v1":   "customresourcedefinitions",
+		"apiregistration.k8s.io/v1": "apiservices",
+		"apps/v1":                   "controllerrevisions daemonsets deployments replicasets statefulsets",
+		"authentication.k8s.io/v1":  "selfsubjectreviews tokenreviews",
 		"authorization.k8s.io/v1": "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews " +
 			"subjectaccessreviews",
 		"autoscaling/v1":                  "horizontalpodautoscalers",

@@ -31,8 +31,8 @@ func TestKindsSaySinceWhenTheirCellsAreAsTheyAre(t *testing.T) {
 
 // Upstream validates metadata by a function of its own (core validation.ValidateObjectMeta) which refuses
 // bare names, except for these kinds.
-func TestFinalizersNeedADomainExceptOfAdmissionAndFiveKinds(t *testing.T) {
-	others := []string{"CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}
+func TestFinalizersNeedADomainExceptOfAdmissionAndSixKinds(t *testing.T) {
+	others := []string{"APIService", "CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}
 	for _, r := range builtin.Catalog().Resources() {
 		want := kinds.DomainFinalizers
 		if r.Group == "admissionregistration.k8s.io" || slices.Contains(others, r.Kind) {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensionsv1beta1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1beta1"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -83,4 +84,19 @@ func definitionV1(object []byte) ([]byte, error) {
 		return nil, fmt.Errorf("encode the definition: %w", err)
 	}
 	return converted, nil
+}
+
+// encodeAPIService makes the value in etcd of an APIService, which kube-apiserver stores in JSON (kubernetes
+// pkg/controlplane/apiserver CreateAggregatorConfig).
+func encodeAPIService(value []byte) ([]byte, error) {
+	var o apiregistrationv1.APIService
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, &o); err != nil {
+		return nil, fmt.Errorf("read the APIService: %w", err)
+	}
+	o.APIVersion, o.Kind = apiregistrationv1.SchemeGroupVersion.String(), "APIService"
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode(&o); err != nil {
+		return nil, fmt.Errorf("encode the APIService: %w", err)
+	}
+	return text.Bytes(), nil
 }

@@ -22,14 +22,13 @@ func pathOf(gr kinds.GroupResource) string {
 		return "services/specs"
 	case kinds.GroupResource{Group: "networking.k8s.io", Resource: "ingresses"}:
 		return "ingress"
-	case kinds.Definitions():
+	case kinds.Definitions(), kinds.GroupResource{Group: aggregated, Resource: "apiservices"}:
 		return gr.Group + "/" + gr.Resource
 	}
 	return gr.Resource
 }
 
-// aggregated is the group of APIServices, which are not served here, although their keys look like those
-// of a custom resource.
+// aggregated is the group of APIServices. Another resource of it is no custom one, although its keys look so.
 const aggregated = "apiregistration.k8s.io"
 
 // Key returns the key in etcd of an object's key in the store: "/registry/services/specs/default/a" for

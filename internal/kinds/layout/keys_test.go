@@ -75,7 +75,7 @@ func TestOtherKeysAreNotKnown(t *testing.T) {
 		"/registry/ranges/serviceips", "/registry/ranges/servicenodeports", "/registry/masterleases/10.0.0.1",
 		"/registry/peerserverleases/apiserver-1", "/registry/compact_rev_key",
 		"/registry/flowschemas", "/registry/prioritylevelconfigurations/default/exempt",
-		"/registry/apiregistration.k8s.io/apiservices/v1.apps", "/registry/podsecuritypolicy/restricted",
+		"/registry/apiregistration.k8s.io/others/v1.apps", "/registry/podsecuritypolicy/restricted",
 		"/registry/services/other/default/a",
 		// Not of an object: the namespace, or the name, is missing, or something is too much.
 		"/registry/configmaps/a", "/registry/configmaps/default/a/b", "/registry/configmaps//a", "/registry/configmaps/default/",
@@ -96,7 +96,7 @@ func TestOtherKeysAreNotKnown(t *testing.T) {
 
 func TestOnlyKeysOfObjectsHaveOneInEtcd(t *testing.T) {
 	l := newLayout()
-	for _, key := range []string{"", "a", "configmaps", "unknown/default/a", "apiservices.apiregistration.k8s.io/v1."} {
+	for _, key := range []string{"", "a", "configmaps", "unknown/default/a", "others.apiregistration.k8s.io/v1."} {
 		_, err := l.Key(key)
 		if _, is := errors.AsType[*layout.KeyError](err); !is {
 			t.Errorf("the key of %q: %v, want a *KeyError", key, err)

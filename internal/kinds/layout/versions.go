@@ -190,6 +190,9 @@ func codecOf(catalog *kinds.Catalog, r *kinds.Resource, older []other) codec {
 	}
 	c.versions[own] = version{fromProtobuf: r.FromProtobuf, fromJSON: fromJSON(r), appendProtobuf: r.AppendProtobuf}
 	c.encode = encoder(r.GVK(), r.Protobuf)
+	if r.Group == aggregated {
+		c.encode = encodeAPIService
+	}
 	served := []*kinds.Resource{r}
 	for view := range catalog.All() {
 		if view.Conversion == nil || view.Conversion.Of != r {
