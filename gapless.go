@@ -37,6 +37,8 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/store/revlog"
@@ -214,7 +216,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Etcd, err = c.Etcd.withDefaults(); err != nil {
 		return c, err
 	}
-	if err := errors.Join(c.checkEtcd(), c.Aggregation.check()); err != nil {
+	if err := errors.Join(c.checkEtcd(), aggregator.CheckFiles(c.Aggregation.ProxyClientCertFile, c.Aggregation.ProxyClientKeyFile)); err != nil {
 		return c, err
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
@@ -231,7 +233,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkControllers(c.Controllers); err != nil {
 		return c, err
 	}
-	if err := errors.Join(c.checkPlugins(), c.checkServiceRanges()); err != nil {
+	if err := errors.Join(catalog.Check(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins), c.checkServiceRanges()); err != nil {
 		return c, err
 	}
 	if c, err = c.authorization(); err != nil {

@@ -28,42 +28,17 @@ const (
 // servicesName is the resource whose encryption, and cluster of etcd, the registered node ports have.
 const servicesName = "services"
 
-// clusterIPRanges returns the ranges of cluster IPs. Errors: upstream's (cmd/kube-apiserver/app/options).
+// clusterIPRanges returns the ranges of cluster IPs.
 func (c Config) clusterIPRanges() ([]netip.Prefix, error) {
-	texts := c.ServiceClusterIPRanges
-	if len(texts) == 0 {
-		texts = []string{DefaultServiceClusterIPRange}
+	if len(c.ServiceClusterIPRanges) == 0 {
+		return addresses.ParseRanges(DefaultServiceClusterIPRange)
 	}
-	if len(texts) > 2 {
-		return nil, errors.New("--service-cluster-ip-range must not contain more than two entries")
-	}
-	var all []netip.Prefix
-	for i, text := range texts {
-		prefix, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
-			return nil, fmt.Errorf("service-cluster-ip-range[%d] is not a valid cidr: %q; want a range like %s", i, text,
-				DefaultServiceClusterIPRange)
-		}
-		if err := addresses.CheckRange(prefix); err != nil {
-			return nil, fmt.Errorf("--service-cluster-ip-range %s: %w", text, err)
-		}
-		all = append(all, prefix.Masked())
-	}
-	if len(all) == 2 && all[0].Addr().Is6() == all[1].Addr().Is6() {
-		return nil, errors.New("--service-cluster-ip-range[0] and --service-cluster-ip-range[1] must be of different IP family")
-	}
-	return all, nil
+	return addresses.ParseRanges(c.ServiceClusterIPRanges...)
 }
 
 // nodePortRange returns the range of node ports.
 func (c Config) nodePortRange() (utilnet.PortRange, error) {
-	text := cmp.Or(c.ServiceNodePortRange, DefaultServiceNodePortRange)
-	r, err := utilnet.ParsePortRange(text)
-	if err != nil || r.Size == 0 || r.Base == 0 {
-		return utilnet.PortRange{}, fmt.Errorf("--service-node-port-range %q: want a range of ports like %s", text,
-			DefaultServiceNodePortRange)
-	}
-	return *r, nil
+	return addresses.ParsePorts(cmp.Or(c.ServiceNodePortRange, DefaultServiceNodePortRange))
 }
 
 // checkServiceRanges returns what is wrong with the ranges of Services.

@@ -9,6 +9,7 @@ require (
 	github.com/gapless-io/gapless v0.0.0
 	github.com/gapless-io/gapless/compat v0.0.0
 	github.com/gapless-io/gapless/kube v0.0.0
+	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/google/gnostic-models v0.7.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
@@ -34,13 +35,15 @@ require (
 )
 
 require (
+	github.com/coreos/go-oidc v2.5.0+incompatible // indirect
 	github.com/gapless-io/gapless/client v0.0.0 // indirect
 	github.com/gapless-io/gapless/informer v0.0.0 // indirect
-	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
+	github.com/pquerna/cachecontrol v0.1.0 // indirect
+	gopkg.in/go-jose/go-jose.v2 v2.6.3 // indirect
 	k8s.io/component-helpers v0.37.2 // indirect
-	k8s.io/pod-security-admission v0.37.2 // indirect
 	k8s.io/kube-aggregator v0.37.2 // indirect
+	k8s.io/pod-security-admission v0.37.2 // indirect
 )
 
 require (

@@ -112,8 +112,8 @@ func other(f corev1.IPFamily) corev1.IPFamily {
 	return corev1.IPv4Protocol
 }
 
-// CheckRange returns an error for a range that nothing can be given out of.
-func CheckRange(prefix netip.Prefix) error {
+// checkRange returns an error for a range that nothing can be given out of.
+func checkRange(prefix netip.Prefix) error {
 	c, err := newCIDR(prefix)
 	if err == nil && c.size == 0 {
 		err = errors.New("it has no address besides that of the network; want a larger range")

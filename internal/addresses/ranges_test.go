@@ -55,7 +55,7 @@ func TestARangeOfNoUseIsRefused(t *testing.T) {
 		"10.0.0.0/32": true, "10.0.0.0/31": true, "10.0.0.0/30": false, "fd00::/63": true, "fd00::/64": false, "fd00::/128": true,
 		"0.0.0.0/0": false,
 	} {
-		if err := CheckRange(netip.MustParsePrefix(text)); (err != nil) != wrong {
+		if err := checkRange(netip.MustParsePrefix(text)); (err != nil) != wrong {
 			t.Errorf("%s: %v, want an error: %v", text, err, wrong)
 		}
 	}

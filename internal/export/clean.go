@@ -67,56 +67,56 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 		if !o.All && name == "default" && bare(tree, meta) {
 			return byStart
 		}
-	case "configmaps":
-		if !o.All &&
-			(name == "kube-root-ca.crt" || name == "extension-apiserver-authentication" && meta["namespace"] == "kube-system") {
-			return byStart
-		}
 	case "secrets":
 		if !o.All && tree["type"] == string(corev1.SecretTypeServiceAccountToken) {
 			return ofCluster
 		}
-	case "services", "endpoints", "endpointslices.discovery.k8s.io":
-		if !o.All && name == "kubernetes" && meta["namespace"] == corev1.NamespaceDefault {
-			return byStart
-		}
-	case "servicecidrs.networking.k8s.io":
-		if !o.All && name == "kubernetes" {
-			return byStart
-		}
 	case "ipaddresses.networking.k8s.io":
 		if labels, _ := meta["labels"].(map[string]any); labels[networkingv1.LabelManagedBy] == "ipallocator.k8s.io" {
 			return byController // they are made with the Services, which could not be created beside them
-		}
-	case "priorityclasses.scheduling.k8s.io":
-		if !o.All && strings.HasPrefix(name, "system-") { // nobody else may have such names
-			return byStart
-		}
-	case "flowschemas.flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io":
-		annotations, _ := meta["annotations"].(map[string]any)
-		if !o.All && annotations[flowcontrolv1.AutoUpdateAnnotationKey] == "true" { // those of users are deleted
-			return byStart
 		}
 	case "clusterroles.rbac.authorization.k8s.io":
 		if tree["aggregationRule"] != nil {
 			delete(tree, "rules") // a controller writes them
 		}
 	}
-	if labels, _ := meta["labels"].(map[string]any); !o.All && labels[madeByStart(r.Group)] != nil {
+	if !o.All && (madeByStart(r, meta) || labelled(r, meta)) {
 		return byStart
 	}
 	return ""
 }
 
-// madeByStart returns the label of objects of a group that each start creates; "": there is none.
-func madeByStart(group string) string {
-	switch group {
-	case "rbac.authorization.k8s.io":
-		return "kubernetes.io/bootstrapping"
-	case "apiregistration.k8s.io":
-		return "kube-aggregator.kubernetes.io/automanaged"
+// madeByStart reports whether each start of a server creates an object, whatever else is in it.
+func madeByStart(r client.Resource, meta map[string]any) bool {
+	name, namespace := meta["name"], meta["namespace"]
+	switch r.GroupResource().String() {
+	case "configmaps":
+		return name == "kube-root-ca.crt" ||
+			name == "extension-apiserver-authentication" && namespace == metav1.NamespaceSystem
+	case "services", "endpoints", "endpointslices.discovery.k8s.io":
+		return name == "kubernetes" && namespace == corev1.NamespaceDefault
+	case "servicecidrs.networking.k8s.io":
+		return name == "kubernetes"
+	case "priorityclasses.scheduling.k8s.io":
+		text, _ := name.(string)
+		return strings.HasPrefix(text, "system-") // nobody else may have such names
+	case "flowschemas.flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io":
+		annotations, _ := meta["annotations"].(map[string]any)
+		return annotations[flowcontrolv1.AutoUpdateAnnotationKey] == "true" // those of users are deleted
 	}
-	return ""
+	return false
+}
+
+// labelled reports whether an object has the label of those of its group that each start creates.
+func labelled(r client.Resource, meta map[string]any) bool {
+	labels, _ := meta["labels"].(map[string]any)
+	switch r.Group {
+	case "rbac.authorization.k8s.io":
+		return labels["kubernetes.io/bootstrapping"] != nil
+	case "apiregistration.k8s.io":
+		return labels["kube-aggregator.kubernetes.io/automanaged"] != nil
+	}
+	return false
 }
 
 // controlled reports whether a controller made an object, and would make it again.

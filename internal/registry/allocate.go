@@ -18,7 +18,8 @@ type Allocator interface {
 	// a creation. Plugins have seen it, and its rules are not checked yet. What is taken for it is reserved, and what
 	// it no longer has is kept, until end says what became of the write; it is called once, and may write. A dry run
 	// reserves nothing. Errors are for the client.
-	Allocate(ctx context.Context, u, old *unstructured.Unstructured, dryRun bool) (end func(context.Context, admission.Outcome), err error)
+	Allocate(ctx context.Context, u, old *unstructured.Unstructured,
+		dryRun bool) (end func(context.Context, admission.Outcome), err error)
 	// Release gives back what an object had that was removed. It may write.
 	Release(ctx context.Context, last *wire.Object)
 }
@@ -40,7 +41,9 @@ func outcomeOf(err error) admission.Outcome {
 }
 
 // allocate asks the allocator of the target's resource, if it has one. end is nil without.
-func (r *Registry) allocate(ctx context.Context, w write, u, old *unstructured.Unstructured) (end func(admission.Outcome), err error) {
+func (r *Registry) allocate(ctx context.Context, w write,
+	u, old *unstructured.Unstructured,
+) (end func(admission.Outcome), err error) {
 	a := r.allocators[w.target.Resource.GR()]
 	if a == nil || w.target.Subresource != "" {
 		return nil, nil

@@ -105,7 +105,7 @@ type decision struct {
 	after []byte
 	// end ends what the decision holds until it is committed or given up; nil: it holds nothing.
 	end func()
-	// became are told, in order, what has become of the write, such as who reserved something for it.
+	// became get, in order, what has become of the write: who reserved something for it.
 	became []func(admission.Outcome)
 }
 

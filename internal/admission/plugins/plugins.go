@@ -31,6 +31,13 @@ type Cluster interface {
 	UnknownOf(gr kinds.GroupResource, namespace, name string) error
 }
 
+// Follower is a registry.Follower: it keeps what plugins look up.
+type Follower interface {
+	Follows() []kinds.GroupResource
+	Replace(gr kinds.GroupResource, objects []*wire.Object)
+	Change(gr kinds.GroupResource, o *wire.Object, deleted bool)
+}
+
 // Plugin is one of kube-apiserver's.
 type Plugin struct {
 	// Name is the name in --enable-admission-plugins.
