@@ -159,7 +159,8 @@ type Config struct {
 	ServiceNodePortRange   string
 	// EnableAdmissionPlugins and DisableAdmissionPlugins turn admission plugins of kube-apiserver, by their names there,
 	// on and off: AdmissionPlugins has those that can be. Those that are in neither are on if they are in
-	// DefaultAdmissionPlugins. docs/kinds.md says what they do.
+	// DefaultAdmissionPlugins; but ServiceAccount is off without Etcd where Bootstrap makes no accounts. docs/kinds.md
+	// says what they do.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// AdmissionControlConfigFile is a file with an AdmissionConfiguration of apiserver.config.k8s.io/v1, the
 	// configurations of admission plugins; "" is none.
@@ -216,7 +217,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Etcd, err = c.Etcd.withDefaults(); err != nil {
 		return c, err
 	}
-	if err := errors.Join(c.checkEtcd(), aggregator.CheckFiles(c.Aggregation.ProxyClientCertFile, c.Aggregation.ProxyClientKeyFile)); err != nil {
+	if err := errors.Join(c.checkEtcd(),
+		aggregator.CheckFiles(c.Aggregation.ProxyClientCertFile, c.Aggregation.ProxyClientKeyFile)); err != nil {
 		return c, err
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
@@ -233,7 +235,8 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkControllers(c.Controllers); err != nil {
 		return c, err
 	}
-	if err := errors.Join(catalog.Check(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins), c.checkServiceRanges()); err != nil {
+	if err := errors.Join(catalog.Check(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins),
+		c.checkServiceRanges()); err != nil {
 		return c, err
 	}
 	if c, err = c.authorization(); err != nil {

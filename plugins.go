@@ -3,10 +3,12 @@ package gapless
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/accounts"
 	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
 	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -39,8 +41,18 @@ func (s *Server) choosePlugins() error {
 	for _, t := range tables {
 		s.tables = append(s.tables, t)
 	}
-	s.plugins, err = plugins.Chosen(all, s.cfg.EnableAdmissionPlugins, s.cfg.DisableAdmissionPlugins)
+	s.plugins, err = plugins.Chosen(all, s.cfg.EnableAdmissionPlugins, s.cfg.disabledPlugins())
 	return errors.Join(err, settings.Unused(catalog.Configurable(), s.plugins))
+}
+
+// disabledPlugins returns the names of the plugins that are off although they are on by default. Where nobody makes the
+// accounts that pods have by default, ServiceAccount would refuse all of them: it is on if it is named.
+func (c Config) disabledPlugins() []string {
+	nobody := !c.Etcd.used() && (c.Bootstrap == BootstrapServer || c.Bootstrap == BootstrapNone)
+	if !nobody || slices.Contains(c.EnableAdmissionPlugins, accounts.Name) {
+		return c.DisableAdmissionPlugins
+	}
+	return append(slices.Clip(c.DisableAdmissionPlugins), accounts.Name)
 }
 
 // stay returns a number of seconds.

@@ -40,6 +40,7 @@ var (
 	others   = []string{
 		"ExtendedResourceToleration", "LimitPodHardAntiAffinityTopology", "NamespaceExists", "NodeRestriction",
 		"OwnerReferencesPermissionEnforcement", "PodNodeSelector", "PodTolerationRestriction",
+		"ServiceAccount", // gapless has it off where no controller makes accounts
 	}
 )
 

@@ -112,11 +112,9 @@ func (c Config) others() ([]plugins.Plugin, error) {
 		certificates.ClusterTrustBundleAttest(c.Authorizer),
 		writes.AlwaysDeny(),
 		{Name: quotas.Name}, // an admission.Charger, which is asked when all others have allowed a write
-		// Nothing that is served concerns these: PodGroups, the resize of a pod and what only that can change
-		// (docs/kinds.md).
-		{Name: "PodGroupProtection"},
-		{Name: "NodeDeclaredFeatureValidator"},
-		{Name: "PodResizeValidator"},
+		pods.NodeDeclaredFeatureValidator(c.Cluster),
+		pods.PodResizeValidator(c.Cluster),
+		{Name: "PodGroupProtection"}, // PodGroups are not served
 	}, errors.Join(selectorErr, tolerationsErr, limitedErr)
 }
 
