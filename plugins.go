@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/admission/plugins/accounts"
 	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
@@ -31,7 +29,7 @@ func (s *Server) choosePlugins() error {
 	all, tables, err := catalog.All(catalog.Config{
 		Cluster: s.cluster, Authorizer: asked{s.cluster}, Settings: settings,
 		Resources: func() []*kinds.Resource { return s.cluster.live.Load().Resources() },
-		NotReady:  stay(s.cfg.DefaultNotReadyTolerationSeconds), Unreachable: stay(s.cfg.DefaultUnreachableTolerationSeconds),
+		NotReady:  s.cfg.DefaultNotReadyTolerationSeconds, Unreachable: s.cfg.DefaultUnreachableTolerationSeconds,
 	})
 	var wrong error
 	s.quotas, wrong = quotas.New(settings[quotas.Name], s.cluster)
@@ -53,22 +51,4 @@ func (c Config) disabledPlugins() []string {
 		return c.DisableAdmissionPlugins
 	}
 	return append(slices.Clip(c.DisableAdmissionPlugins), accounts.Name)
-}
-
-// stay returns a number of seconds.
-func stay(configured *int64) int64 {
-	if configured == nil {
-		return DefaultTolerationSeconds
-	}
-	return *configured
-}
-
-// counted are what the plugins count.
-func (s *Server) counted() (all []prometheus.Collector) {
-	for _, p := range s.plugins {
-		if p.Metrics != nil {
-			all = append(all, p.Metrics)
-		}
-	}
-	return all
 }

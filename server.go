@@ -19,6 +19,7 @@ import (
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/addresses"
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
 	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
@@ -211,7 +212,8 @@ func (s *Server) serve(ctx context.Context) error {
 	s.runBackground(running, g, own)
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
-	measured := append(slices.Concat(s.backend.metrics, s.counted()), serve.NewGauges(s.registry, s.backend.log, s.backend.name),
+	measured := append(slices.Concat(s.backend.metrics, catalog.Collectors(s.plugins)),
+		serve.NewGauges(s.registry, s.backend.log, s.backend.name),
 		s.registry.Conversions(), s.policies, s.webhooks)
 	api := apiserver.New(lasting, s.apiConfig(live, parts{callers, refusals, audited, collectors(own, measured...)}))
 	s.api = api

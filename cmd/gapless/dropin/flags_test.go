@@ -58,8 +58,10 @@ func planned(t *testing.T, line string) (args []string, ignored []string, err er
 func TestPluginsAreOnAsFlagsSay(t *testing.T) {
 	for line, want := range map[string][]string{ // on, and off, besides what is by default
 		"": {"ServiceAccount", ""},
-		"--disable-admission-plugins=ServiceAccount":                           {"", "ServiceAccount"},
-		"--disable-admission-plugins=PodTopologyLabels,TaintNodesByCondition":  {"ServiceAccount", "TaintNodesByCondition,PodTopologyLabels"},
+		"--disable-admission-plugins=ServiceAccount": {"", "ServiceAccount"},
+		"--disable-admission-plugins=PodTopologyLabels,TaintNodesByCondition": {
+			"ServiceAccount", "TaintNodesByCondition,PodTopologyLabels",
+		},
 		"--enable-admission-plugins=TaintNodesByCondition":                     {"ServiceAccount", ""},
 		"--enable-admission-plugins=DenyServiceExternalIPs,NamespaceLifecycle": {"ServiceAccount,DenyServiceExternalIPs", ""},
 		"--admission-control=": {"", strings.Join(gapless.DefaultAdmissionPlugins(), ",")},

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/ptr"
+
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/admission/plugins/accounts"
 	"github.com/gapless-io/gapless/internal/admission/plugins/certificates"
@@ -36,9 +39,12 @@ type Config struct {
 	Resources func() []*kinds.Resource
 	// Settings are the configurations of plugins.
 	Settings plugins.Settings
-	// NotReady and Unreachable are the seconds of DefaultTolerationSeconds.
-	NotReady, Unreachable int64
+	// NotReady and Unreachable are the seconds of DefaultTolerationSeconds; nil: upstream's.
+	NotReady, Unreachable *int64
 }
+
+// stay is how many seconds pods stay by default.
+const stay = 300
 
 // Names returns the names of all plugins in upstream's order.
 func Names() []string {
@@ -77,7 +83,7 @@ func All(c Config) (all []plugins.Plugin, tables []plugins.Follower, err error) 
 		nodes.TaintNodesByCondition(),
 		pods.AlwaysPullImages(),
 		pods.Priority(priorities),
-		pods.DefaultTolerationSeconds(c.NotReady, c.Unreachable),
+		pods.DefaultTolerationSeconds(ptr.Deref(c.NotReady, stay), ptr.Deref(c.Unreachable, stay)),
 		pods.RuntimeClass(runtimes),
 		pods.PodTopologyLabels(c.Cluster),
 		storage.DefaultStorageClass(classes),
@@ -116,6 +122,16 @@ func (c Config) others() ([]plugins.Plugin, error) {
 		pods.PodResizeValidator(c.Cluster),
 		{Name: "PodGroupProtection"}, // PodGroups are not served
 	}, errors.Join(selectorErr, tolerationsErr, limitedErr)
+}
+
+// Collectors returns what plugins count.
+func Collectors(of []plugins.Plugin) (all []prometheus.Collector) {
+	for _, p := range of {
+		if p.Metrics != nil {
+			all = append(all, p.Metrics)
+		}
+	}
+	return all
 }
 
 // Configurable returns the names of the plugins that take a configuration.

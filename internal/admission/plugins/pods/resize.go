@@ -84,7 +84,8 @@ func NodeDeclaredFeatureValidator(cluster plugins.Cluster) plugins.Plugin {
 			match, err := features.MatchNode(needs, node)
 			switch {
 			case err != nil:
-				return upstream.NewForbidden(w, fmt.Errorf("failed to match pod requirements against node %q: %w", node.Name, err))
+				return upstream.NewForbidden(w,
+					fmt.Errorf("failed to match pod requirements against node %q: %w", node.Name, err))
 			case !match.IsMatch:
 				return upstream.NewForbidden(w, fmt.Errorf("pod update requires features %s which are not available on node %q",
 					strings.Join(match.UnsatisfiedRequirements, ", "), node.Name))
