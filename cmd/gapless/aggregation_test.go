@@ -20,7 +20,7 @@ func TestFlagsOfAggregationAreKubeAPIServers(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	cfg, err := serveFlags{
-		aggregation: got, logFormat: "text", logLevel: "info", bootstrap: "auto",
+		aggregation: got, etcd: etcdFlags{mediaType: protobuf}, logFormat: "text", logLevel: "info", bootstrap: "auto",
 	}.config(true, streams{})
 	if err != nil || cfg.Aggregation != got {
 		t.Errorf("%+v %v, want that serve takes them", cfg.Aggregation, err)

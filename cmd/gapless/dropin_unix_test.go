@@ -302,12 +302,12 @@ func TestProgramsAreWhatTheyAreCalled(t *testing.T) {
 		"etcd's help":    {[]string{"etcd", "-h"}, 0, "--unsafe-no-fsync"},
 		"no etcd":        {[]string{"kube-apiserver"}, 1, "--etcd-servers is required"},
 		"refused": {
-			[]string{"kube-apiserver", "--oidc-issuer-url=https://i"},
+			[]string{"kube-apiserver", "--tls-sni-cert-key=c,k"},
 			1,
-			"kube-apiserver: error: --oidc-issuer-url=https://i is refused: ",
+			"kube-apiserver: error: --tls-sni-cert-key=c,k is refused: ",
 		},
 		"ignored": {
-			[]string{"kube-apiserver", "--no-such-thing=1", "--oidc-issuer-url=https://i"}, 1, "--oidc-issuer-url",
+			[]string{"kube-apiserver", "--no-such-thing=1", "--tls-sni-cert-key=c,k"}, 1, "--tls-sni-cert-key",
 		},
 		"an unknown one": {
 			[]string{"kube-apiserver", "--no-such-thing=1"},

@@ -73,7 +73,7 @@ func TestExportOfAnExportIsEqual(t *testing.T) {
 		"namespaces/shop/vouchers.example.com/summer.yaml": "code: \"1e3\"\n  percent: 15\n " +
 			" stackable: false\n",
 		"namespaces/shop/pods/web-1.yaml":   "nodeName: node-1",
-		"namespaces/shop/services/web.yaml": "clusterIP: 10.96.0.80",
+		"namespaces/shop/services/web.yaml": "spec:\n  internalTrafficPolicy: Cluster", // and no cluster IP
 		"namespaces/default/configmaps/plain.yaml": "apiVersion: v1\nkind: " +
 			"ConfigMap\nmetadata:\n  name: plain\n  namespace: default\n",
 		"namespaces/shop/deployments.apps/web.yaml": "replicas: 3",

@@ -157,7 +157,7 @@ func TestCompactPrintsWhatItFreed(t *testing.T) {
 	code, out, stderr := command(t, "compact", "--older-than", "0s", "--kubeconfig", b.ready.Kubeconfig)
 	if code != exitOK ||
 		!regexp.MustCompile(
-			`^compacted the history up to resourceVersion 1000000\d\d\d\nfreed 20\d KiB of old versions; the log `+
+			`^compacted the history up to resourceVersion 1000000\d\d\d\nfreed 2\d\d KiB of old versions; the log `+
 				`is \d+ \w+ smaller\n$`).MatchString(out) {
 		t.Errorf("exit code %d, %q:\n%s", code, out, stderr)
 	}

@@ -44,6 +44,7 @@ func everything() []string {
 		"v1 namespaces/finalize Namespace cluster update",
 		"v1 pods/binding Binding namespaced create",
 		"v1 pods/ephemeralcontainers Pod namespaced get,patch,update",
+		"v1 pods/resize Pod namespaced get,patch,update",
 		"v1 pods/eviction Eviction namespaced create", "v1 serviceaccounts/token TokenRequest namespaced create",
 		"certificates.k8s.io/v1 certificatesigningrequests/approval CertificateSigningRequest cluster get,patch,update",
 	)

@@ -16,7 +16,7 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 		pod        = "/api/v1/namespaces/default/pods/p"
 		containers = ": no containers run here, this server only keeps objects"
 		proxies    = ": this server sends no request on to pods, services or nodes"
-		aggregated = ": other API servers are not aggregated"
+		aggregated = ": no APIService names a server that serves it"
 	)
 	for _, c := range []struct{ method, path, details, want string }{
 		{"POST", pod + "/exec?command=ls", "pods p", "pods/exec is not served in v1" + containers},

@@ -119,6 +119,8 @@ func (c *Controller) Make(ctx context.Context) {
 		c.due.add(task{what: firstRole, name: name})
 	}
 	c.due.add(c.doAll(ctx, c.due.take(), starters)...)
+	// Now that there are the levels: who has started writes nothing by itself.
+	c.due.add(c.doAll(ctx, c.conditions(), starters)...)
 }
 
 // Run maintains the objects until ctx ends.

@@ -59,6 +59,17 @@ func (r *references) to(level string) []task {
 	return tasks
 }
 
+// conditions are the tasks for the schemas that every cluster has.
+func (c *Controller) conditions() []task {
+	var tasks []task
+	for name := range c.flows {
+		if schema, is := strings.CutPrefix(name, flowName(flowSchemas(), "")); is {
+			tasks = append(tasks, task{dangling, schema})
+		}
+	}
+	return tasks
+}
+
 // watchedFlows are the watches of all objects of flow control, those of users too.
 func (c *Controller) watchedFlows() []watched {
 	if len(c.flows) == 0 {

@@ -80,10 +80,24 @@ func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
 			delete(tree, "rules") // a controller writes them
 		}
 	}
+	if !o.All && r.GroupResource().String() == "services" {
+		cleanService(tree)
+	}
 	if !o.All && (madeByStart(r, meta) || labelled(r, meta)) {
 		return byStart
 	}
 	return ""
+}
+
+// cleanService removes the addresses that a Service has been given: another server has other ranges.
+func cleanService(tree map[string]any) {
+	spec, _ := tree["spec"].(map[string]any)
+	if ip := spec["clusterIP"]; ip == nil || ip == corev1.ClusterIPNone {
+		return
+	}
+	for _, name := range []string{"clusterIP", "clusterIPs", "ipFamilies"} {
+		delete(spec, name)
+	}
 }
 
 // madeByStart reports whether each start of a server creates an object, whatever else is in it.

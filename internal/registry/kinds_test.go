@@ -106,6 +106,7 @@ func kindRows() map[string]kindRow {
 		"resourceclaimtemplates.resource.k8s.io": {``, none, ``, nil},
 		"resourceslices.resource.k8s.io":         {`{"spec":{"pool":{"generation":9}}}`, spec, ``, nil},
 
+		"apiservices.apiregistration.k8s.io": {`{"spec":{"groupPriorityMinimum":7}}`, none, condition, all},
 		"flowschemas.flowcontrol.apiserver.k8s.io": {
 			`{"spec":{"matchingPrecedence":7}}`, spec, condition, all,
 		},
