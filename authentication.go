@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
@@ -168,36 +167,14 @@ func (p FrontProxy) check() error {
 func (a Authentication) files() auth.Files {
 	return auth.Files{
 		Cert: a.TLSCertFile, Key: a.TLSPrivateKeyFile, ClientCA: a.ClientCAFile, FrontProxyCA: a.FrontProxy.ClientCAFile,
+		AnyProxy: len(a.FrontProxy.AllowedNames) == 0,
 	}
-}
-
-// checkOverlap returns an error if clients of the CAs of clients could be front proxies.
-func (a Authentication) checkOverlap() error {
-	if a.ClientCAFile == "" || a.FrontProxy.ClientCAFile == "" || len(a.FrontProxy.AllowedNames) > 0 {
-		return nil
-	}
-	clients, err := cert.CertsFromFile(a.ClientCAFile)
-	if err != nil {
-		return err
-	}
-	proxies, err := cert.CertsFromFile(a.FrontProxy.ClientCAFile)
-	if err != nil {
-		return err
-	}
-	for _, ca := range clients {
-		if slices.ContainsFunc(proxies, ca.Equal) {
-			return errors.New("--requestheader-client-ca-file and --client-ca-file contain overlapping certificates; " +
-				"--requestheader-allowed-names must be specified to ensure regular client certificates cannot set " +
-				"authenticating proxy headers for arbitrary users")
-		}
-	}
-	return nil
 }
 
 // readAuthentication reads what can be wrong in files that are given, before anything is created.
 func (s *Server) readAuthentication() error {
 	a := &s.cfg.Authentication
-	if err := errors.Join(a.files().Check(), a.checkOverlap()); err != nil {
+	if err := a.files().Check(); err != nil {
 		return err
 	}
 	var err error

@@ -95,6 +95,9 @@ func (c Config) authorization() (Config, error) {
 	return c, nil
 }
 
+const anonymousAlwaysAllow = "requests without credentials are answered 401: the authorization mode AlwaysAllow would let " +
+	"everybody do everything"
+
 // readAuthorization makes the authorizer. It reads what can be wrong in files that are given, before anything is created.
 func (s *Server) readAuthorization() error {
 	if s.cfg.AuthorizationMode == AuthorizationMastersOnly {
@@ -118,6 +121,10 @@ func (s *Server) readAuthorization() error {
 		return err
 	}
 	s.chain, s.authorizer = all, all
+	if s.cfg.Authentication.Anonymous && all.Uses(AuthorizationAlwaysAllow) { // of a file: see withDefaults
+		s.cfg.Logger.Warn(anonymousAlwaysAllow)
+		s.cfg.Authentication.Anonymous = false
+	}
 	return nil
 }
 

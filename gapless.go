@@ -159,8 +159,8 @@ type Config struct {
 	ServiceNodePortRange   string
 	// EnableAdmissionPlugins and DisableAdmissionPlugins turn admission plugins of kube-apiserver, by their names there,
 	// on and off: AdmissionPlugins has those that can be. Those that are in neither are on if they are in
-	// DefaultAdmissionPlugins; but ServiceAccount is off without Etcd where Bootstrap makes no accounts. docs/kinds.md
-	// says what they do.
+	// DefaultAdmissionPlugins; but without Etcd StorageObjectInUseProtection is off, and ServiceAccount where Bootstrap
+	// makes no accounts. docs/kinds.md says what they do.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// AdmissionControlConfigFile is a file with an AdmissionConfiguration of apiserver.config.k8s.io/v1, the
 	// configurations of admission plugins; "" is none.
@@ -247,8 +247,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if slices.Contains(c.authorizationModes(), AuthorizationAlwaysAllow) && c.Authentication.Anonymous {
 		// As upstream: pkg/kubeapiserver/options/authentication.go ApplyAuthorization.
-		c.Logger.Warn(
-			"requests without credentials are answered 401: the authorization mode AlwaysAllow would let everybody do everything")
+		c.Logger.Warn(anonymousAlwaysAllow)
 		c.Authentication.Anonymous = false
 	}
 	if c.Limits, err = c.Limits.withDefaults(); err != nil {

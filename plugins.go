@@ -43,12 +43,19 @@ func (s *Server) choosePlugins() error {
 	return errors.Join(err, settings.Unused(catalog.Configurable(), s.plugins))
 }
 
-// disabledPlugins returns the names of the plugins that are off although they are on by default. Where nobody makes the
-// accounts that pods have by default, ServiceAccount would refuse all of them: it is on if it is named.
+// disabledPlugins returns the names of the plugins that are off. In a directory those are off that are not named and
+// whose work only kube-controller-manager ends: without the accounts that pods have by default ServiceAccount would
+// refuse all of them, and claims and volumes that nobody releases would stay for good, with their namespaces.
 func (c Config) disabledPlugins() []string {
-	nobody := !c.Etcd.used() && (c.Bootstrap == BootstrapServer || c.Bootstrap == BootstrapNone)
-	if !nobody || slices.Contains(c.EnableAdmissionPlugins, accounts.Name) {
+	if c.Etcd.used() {
 		return c.DisableAdmissionPlugins
 	}
-	return append(slices.Clip(c.DisableAdmissionPlugins), accounts.Name)
+	off := slices.Clone(c.DisableAdmissionPlugins)
+	for _, name := range catalog.NeedControllers() {
+		made := name == accounts.Name && c.Bootstrap != BootstrapServer && c.Bootstrap != BootstrapNone
+		if !made && !slices.Contains(c.EnableAdmissionPlugins, name) {
+			off = append(off, name)
+		}
+	}
+	return off
 }

@@ -36,8 +36,10 @@ var left = []string{
 
 // optional are plugins that are off by default, others more of them, which only the scripts about all plugins have on.
 var (
-	optional = []string{"AlwaysPullImages", "DenyServiceExternalIPs"}
-	others   = []string{
+	optional = []string{
+		"AlwaysPullImages", "DenyServiceExternalIPs", "StorageObjectInUseProtection", // which gapless has off in a directory
+	}
+	others = []string{
 		"ExtendedResourceToleration", "LimitPodHardAntiAffinityTopology", "NamespaceExists", "NodeRestriction",
 		"OwnerReferencesPermissionEnforcement", "PodNodeSelector", "PodTolerationRestriction",
 		"ServiceAccount", // gapless has it off where no controller makes accounts

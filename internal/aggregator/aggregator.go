@@ -209,8 +209,9 @@ func (a *Aggregator) change(o *wire.Object, deleted bool) {
 
 // connect gives an APIService the server that it names, and reports whether it is the one of its former state.
 func (a *Aggregator) connect(was, now *service) (same bool) {
-	if now == nil || now.decoded == nil || now.decoded.Spec.Service == nil || now.decoded.Spec.Group == "" {
-		return false // the core group is always served here
+	if now == nil || now.decoded == nil || now.decoded.Spec.Service == nil ||
+		now.decoded.Spec.Group == "" || now.decoded.Spec.Group == apiServices().Group {
+		return false // these groups are always served here, as upstream, so that what is wrong can be mended
 	}
 	if was != nil && was.backend != nil && was.backend.serves(now.decoded) {
 		now.backend = was.backend.withStatus(now.decoded)

@@ -196,7 +196,10 @@ func (b *Backend) rewrite(p *httputil.ProxyRequest, auditID string) {
 // watches.
 func Switches(h http.Header) bool {
 	offered := h["Upgrade"]
-	return len(offered) == 1 && (strings.EqualFold(offered[0], "websocket") || strings.EqualFold(offered[0], "SPDY/3.1"))
+	asks := slices.ContainsFunc(strings.Split(strings.Join(h["Connection"], ","), ","), func(token string) bool {
+		return strings.EqualFold(strings.TrimSpace(token), "Upgrade")
+	})
+	return asks && len(offered) == 1 && (strings.EqualFold(offered[0], "websocket") || strings.EqualFold(offered[0], "SPDY/3.1"))
 }
 
 // keepSwitches removes a wish to continue in another protocol than those of Switches. Others, such as h2c, may carry

@@ -255,6 +255,10 @@ type recorder struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (r *recorder) WriteHeader(code int) {
+	if code < http.StatusOK && code != http.StatusSwitchingProtocols { // it is not the answer yet
+		r.ResponseWriter.WriteHeader(code)
+		return
+	}
 	if r.answers != nil {
 		r.answers()
 	}

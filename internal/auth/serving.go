@@ -28,6 +28,8 @@ type Files struct {
 	ClientCA string
 	// FrontProxyCA has the CAs of front proxies, in PEM. Their certificates are not clients'.
 	FrontProxyCA string
+	// AnyProxy says that every certificate of those CAs is a front proxy's. Then none of them may be one of clients.
+	AnyProxy bool
 }
 
 // Check returns why the files cannot be used.
@@ -186,6 +188,12 @@ func (c *Credentials) readFiles(s *serving) (*serving, error) {
 		}
 		*from.to = append(*from.to, more...)
 		s.sources = append(s.sources, body)
+	}
+	overlap := func(ca *x509.Certificate) bool { return slices.ContainsFunc(s.proxies, ca.Equal) }
+	if c.files.AnyProxy && slices.ContainsFunc(s.trusted, overlap) { // upstream's text, but for the server's own CA
+		return nil, errors.New("--requestheader-client-ca-file and --client-ca-file, or pki/ca.crt of the data directory, " +
+			"contain overlapping certificates; --requestheader-allowed-names must be specified to ensure regular client " +
+			"certificates cannot set authenticating proxy headers for arbitrary users")
 	}
 	return s, nil
 }

@@ -57,13 +57,15 @@ func planned(t *testing.T, line string) (args []string, ignored []string, err er
 
 func TestPluginsAreOnAsFlagsSay(t *testing.T) {
 	for line, want := range map[string][]string{ // on, and off, besides what is by default
-		"": {"ServiceAccount", ""},
-		"--disable-admission-plugins=ServiceAccount": {"", "ServiceAccount"},
+		"": {"ServiceAccount,StorageObjectInUseProtection", ""},
+		"--disable-admission-plugins=ServiceAccount": {"StorageObjectInUseProtection", "ServiceAccount"},
 		"--disable-admission-plugins=PodTopologyLabels,TaintNodesByCondition": {
-			"ServiceAccount", "TaintNodesByCondition,PodTopologyLabels",
+			"ServiceAccount,StorageObjectInUseProtection", "TaintNodesByCondition,PodTopologyLabels",
 		},
-		"--enable-admission-plugins=TaintNodesByCondition":                     {"ServiceAccount", ""},
-		"--enable-admission-plugins=DenyServiceExternalIPs,NamespaceLifecycle": {"ServiceAccount,DenyServiceExternalIPs", ""},
+		"--enable-admission-plugins=TaintNodesByCondition": {"ServiceAccount,StorageObjectInUseProtection", ""},
+		"--enable-admission-plugins=DenyServiceExternalIPs,NamespaceLifecycle": {
+			"ServiceAccount,StorageObjectInUseProtection,DenyServiceExternalIPs", "",
+		},
 		"--admission-control=": {"", strings.Join(gapless.DefaultAdmissionPlugins(), ",")},
 		"--admission-control=TaintNodesByCondition,NamespaceLifecycle,AlwaysPullImages": {
 			"AlwaysPullImages", strings.Join(slices.DeleteFunc(gapless.DefaultAdmissionPlugins(), func(name string) bool {
@@ -107,7 +109,8 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 		"envtest": {envtestArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=127.0.0.1:2", "--authorization-mode=RBAC"}, always,
 			[]string{
-				"--disable-admission-plugins=ServiceAccount", "--anonymous-auth",
+				"--enable-admission-plugins=StorageObjectInUseProtection", "--disable-admission-plugins=ServiceAccount",
+				"--anonymous-auth",
 				"--client-ca-file=certs/client-cert-auth-ca.crt",
 				"--service-account-issuer=https://127.0.0.1:2/",
 				"--service-account-key-file=certs/sa-signer.crt", "--service-account-signing-key-file=certs/sa-signer.key",

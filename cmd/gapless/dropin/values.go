@@ -8,7 +8,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/admission/plugins"
-	"github.com/gapless-io/gapless/internal/admission/plugins/accounts"
+	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
 )
 
 // access returns the flag of gapless that says who decides what callers may do. Without a flag everything is allowed, as
@@ -48,7 +48,7 @@ func (p *plan) plugins() (enable, disable []string) {
 			on = isDefault && !p.named
 		}
 		switch {
-		case on && (!isDefault || name == accounts.Name): // gapless has that off where no controller makes accounts
+		case on && (!isDefault || slices.Contains(catalog.NeedControllers(), name)): // which are off in a directory
 			enable = append(enable, name)
 		case isDefault && !on:
 			disable = append(disable, name)

@@ -92,8 +92,9 @@ func (t *Tokens) ask(ctx context.Context, token string) (*authenticator.Response
 	if !known || err != nil {
 		return nil, false, err
 	}
-	response.User = authn.Authenticated(response.User)
-	return response, true, nil
+	own := *response // the webhook's cache has it too
+	own.User = authn.Authenticated(own.User)
+	return &own, true, nil
 }
 
 // Start begins to ask the issuers for their keys. What it starts ends with ctx.

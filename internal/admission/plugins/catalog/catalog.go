@@ -57,6 +57,9 @@ func Defaults() []string {
 	return slices.DeleteFunc(Names(), func(name string) bool { return !plugins.IsDefault(name) })
 }
 
+// NeedControllers returns the names of plugins that are asked by default, and whose work controllers end.
+func NeedControllers() []string { return []string{accounts.Name, storage.InUseName} }
+
 // Check returns an error for a name that is none, or that of a plugin which cannot be on or off.
 func Check(enable, disable []string) error {
 	all, _, _ := All(Config{}) // without configurations none is wrong

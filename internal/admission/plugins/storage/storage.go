@@ -117,6 +117,9 @@ func classOf(claim *unstructured.Unstructured) string {
 	return name
 }
 
+// InUseName is the name of ObjectInUseProtection.
+const InUseName = "StorageObjectInUseProtection"
+
 // ObjectInUseProtection is upstream's plugin StorageObjectInUseProtection: new claims, volumes and classes of attributes
 // get the finalizer with which controllers keep them while they are used.
 func ObjectInUseProtection() plugins.Plugin {
@@ -126,7 +129,7 @@ func ObjectInUseProtection() plugins.Plugin {
 		attributeClasses: "kubernetes.io/vac-protection",
 	}
 	p := plugins.Plugin{
-		Name: "StorageObjectInUseProtection",
+		Name: InUseName,
 		Admit: func(_ context.Context, w *plugins.Write) error {
 			finalizer := finalizers[w.GetResource().GroupResource()]
 			has := w.Object.GetFinalizers()
