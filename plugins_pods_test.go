@@ -44,6 +44,26 @@ func TestPodsWithoutAnAccountAreRefused(t *testing.T) {
 	}
 }
 
+// TestAResizeStoresNoAnnotation: LimitRanger notes what it sets in one, which a resize cannot change.
+func TestAResizeStoresNoAnnotation(t *testing.T) {
+	s := launch(t, gapless.Config{Memory: true, Bootstrap: gapless.BootstrapCluster})
+	client := s.web(t)
+	const namespace = "/api/v1/namespaces/default"
+	pod := strings.Replace(ordinaryPod, `"image":"i"`, `"image":"i","resources":{"requests":{"cpu":"100m"}}`, 1)
+	code, body := s.exchange(t, client, "POST "+namespace+"/pods", pod)
+	if code != 201 {
+		t.Fatalf("create the pod: %d %s", code, body)
+	}
+	const limits = `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","defaultRequest":{"memory":"1Gi"}}]}}`
+	if code, body := s.exchange(t, client, "POST "+namespace+"/limitranges", limits); code != 201 {
+		t.Fatalf("create the LimitRange: %d %s", code, body)
+	}
+	code, body = s.exchange(t, client, "PUT "+namespace+"/pods/p/resize", strings.Replace(body, `"100m"`, `"200m"`, 1))
+	if code != 200 || !strings.Contains(body, `"memory":"1Gi"`) || strings.Contains(body, "kubernetes.io/limit-ranger") {
+		t.Errorf("resize: %d %s", code, body)
+	}
+}
+
 // admissionConfig writes a file with the configuration of a plugin.
 func admissionConfig(t *testing.T, plugin, config string) string {
 	t.Helper()

@@ -2,6 +2,7 @@ package addresses_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -240,6 +241,39 @@ func TestNothingIsSharedAfterAWriteOfUnknownOutcome(t *testing.T) {
 		t.Errorf("IPAddresses after a start: -want +got:\n%s", diff)
 	}
 	again.create("new", "{type: NodePort, clusterIP: 10.0.0.6, ports: [{port: 80, nodePort: 30006}]}")
+}
+
+// leaving is a store whose client leaves while an IPAddress is written; it does not say then what has become of it.
+type leaving struct {
+	store.Store
+
+	leave context.CancelFunc
+}
+
+func (l leaving) Commit(ctx context.Context, t store.Txn) (store.Committed, error) {
+	done, err := l.Store.Commit(context.WithoutCancel(ctx), t)
+	if strings.HasPrefix(t.Key, "ipaddresses") {
+		l.leave()
+	}
+	if ctx.Err() != nil {
+		return store.Committed{}, store.ErrOutcomeUnknown
+	}
+	return done, err
+}
+
+// TestWhatAWriteTakesIsGivenBackIfItsClientLeaves, meanwhile: no Service is written then.
+func TestWhatAWriteTakesIsGivenBackIfItsClientLeaves(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	c := open(t, leaving{openLog(t), leave}, settings{})
+	_, err := c.Create(ctx, c.at(addresses.ServicesResource(), ""),
+		[]byte(`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30001}]}}`), metav1.CreateOptions{})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the write of a client that has left: %v", err)
+	}
+	if got := c.taken(); len(got) != 0 {
+		t.Errorf("it leaves %v", got)
+	}
+	c.create("b", "{type: NodePort, ports: [{port: 80, nodePort: 30001}]}")
 }
 
 // TestTheRepairMendsIPAddresses that somebody has deleted or changed.

@@ -237,7 +237,12 @@ func (a *Allocator) createAddress(ctx context.Context, ip netip.Addr, of wire.Ke
 	if err != nil {
 		return "", wire.Internal(err)
 	}
-	made, err := a.verbs.Create(ctx, a.target(""), body, metav1.CreateOptions{FieldManager: manager})
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	lasting, cancel := outlast(ctx)
+	defer cancel()
+	made, err := a.verbs.Create(lasting, a.target(""), body, metav1.CreateOptions{FieldManager: manager})
 	if status, is := errors.AsType[*wire.StatusError](err); is && status.ErrStatus.Reason == metav1.StatusReasonAlreadyExists {
 		return "", errTaken
 	}
@@ -245,6 +250,12 @@ func (a *Allocator) createAddress(ctx context.Context, ip netip.Addr, of wire.Ke
 		return "", err
 	}
 	return made.Object.UID(), nil
+}
+
+// outlast returns the context of a write that takes something: a client that leaves does not end it, so that what became
+// of it is known, and is given back. It ends when upstream would end the request.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), Grace)
 }
 
 func (a *Allocator) target(name string) kinds.Target {

@@ -128,10 +128,20 @@ func (p *sharedPorts) change(ctx context.Context, do func(r *registered) error) 
 		if err != nil {
 			return err
 		}
-		if err = p.Write(ctx, value, revision); !errors.Is(err, ErrMoved) {
+		if err = p.write(ctx, value, revision); !errors.Is(err, ErrMoved) {
 			return err
 		}
 	}
+}
+
+// write writes what is registered, also for a client that leaves meanwhile.
+func (p *sharedPorts) write(ctx context.Context, value []byte, revision int64) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	lasting, cancel := outlast(ctx)
+	defer cancel()
+	return p.Write(lasting, value, revision)
 }
 
 // read returns what is registered.

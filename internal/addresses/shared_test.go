@@ -2,6 +2,7 @@ package addresses_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -133,5 +134,24 @@ func TestNodePortsAreInTheRangeThatIsRegistered(t *testing.T) {
 	}
 	if port, err := other.Next(t.Context()); err != nil || port/10 != 2500 {
 		t.Errorf("a port is %d, %v", port, err)
+	}
+}
+
+// TestANodePortOfAClientThatLeavesIsKnownToBeTaken, so that it is given back.
+func TestANodePortOfAClientThatLeavesIsKnownToBeTaken(t *testing.T) {
+	c, in := open(t, openLog(t), settings{}), &register{}
+	shared := in.shared(t, "")
+	ports := addresses.SharePorts(shared, c.allocator)
+	if err := ports.Repair(t.Context()); err != nil {
+		t.Fatalf("register: %v", err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	shared.Write = func(ctx context.Context, value []byte, revision int64) error {
+		err := in.write(ctx, value, revision)
+		leave()
+		return errors.Join(err, ctx.Err())
+	}
+	if err := ports.Allocate(ctx, 30001); err != nil {
+		t.Errorf("a port that was registered: %v", err)
 	}
 }

@@ -84,7 +84,7 @@ func (r *Review) Admit(ctx context.Context, u, old *unstructured.Unstructured) (
 	err = recorded{r.plugin, func() error {
 		changed = true
 		return r.form(u)
-	}}.admit(ctx, r.attributes(u, old))
+	}}.admit(withForm(ctx, r.form), r.attributes(u, old))
 	if changed && err == nil {
 		before.keep(ctx, u)
 	}

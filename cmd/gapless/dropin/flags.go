@@ -33,10 +33,13 @@ type rule struct {
 type table map[string]rule
 
 // add adds flags, whose names are separated by spaces and newlines. A name that ends with ?
-// may stand without a value.
+// may stand without a value. It panics for a flag that is there already.
 func (t table) add(do treatment, why, names string) {
 	for name := range strings.FieldsSeq(names) {
 		name, bare := strings.CutSuffix(name, "?")
+		if _, has := t[name]; has {
+			panic("two rules for the flag --" + name)
+		}
 		t[name] = rule{do: do, bare: bare, why: why}
 	}
 }

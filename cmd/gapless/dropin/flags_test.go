@@ -143,6 +143,24 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 	}
 }
 
+func TestPodsLeaveNodesAsTheFlagsOfKubeAPIServerSay(t *testing.T) {
+	for _, flag := range []string{"--default-not-ready-toleration-seconds=7", "--default-unreachable-toleration-seconds=8"} {
+		args, ignored, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+flag)
+		if err != nil || len(ignored) > 0 || !slices.Contains(args, flag) {
+			t.Errorf("%s: %v, ignored %v, error %v", flag, args, ignored, err)
+		}
+	}
+}
+
+func TestAFlagHasOneRule(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a second rule for a flag replaces the first")
+		}
+	}()
+	apiserverTable().add(ignored, "again", "event-ttl")
+}
+
 func TestEventsExpireAsTheFlagOfKubeAPIServerSays(t *testing.T) {
 	for _, flag := range []string{"--event-ttl=2h", "--event-ttl=0"} {
 		args, ignored, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+flag)

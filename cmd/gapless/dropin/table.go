@@ -87,8 +87,6 @@ func (t table) operation() {
 		min-compatibility-version`)
 	t.add(ignored, "the served APIs are fixed", "runtime-config runtime-config-emulation-forward-compatible?")
 	t.add(ignored, "pods do not run here, privileged ones neither", "allow-privileged?")
-	t.add(ignored, "there is no admission plugin for tolerations",
-		"default-not-ready-toleration-seconds default-unreachable-toleration-seconds")
 	t.add(ignored, "no controllers run here, as with kube-apiserver alone", `enable-garbage-collector? delete-collection-workers
 		coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period`)
 	t.add(ignored, "requests have the server's own shares: docs/limits.md", "enable-priority-and-fairness?")

@@ -2,4 +2,6 @@
 
 package plugins
 
-func checkForm(*Write, func() error) error { return nil }
+import "context"
+
+func checkForm(context.Context, *Write) error { return nil }

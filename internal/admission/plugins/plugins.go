@@ -165,7 +165,7 @@ func (s *Set) Admit(ctx context.Context, a upstream.Attributes, redo func() erro
 	if w.changed {
 		return redo()
 	}
-	return checkForm(w, redo)
+	return checkForm(ctx, w)
 }
 
 // Validate implements admission.Plugin.

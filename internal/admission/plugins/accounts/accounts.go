@@ -78,7 +78,11 @@ func (p plugin) admit(ctx context.Context, w *plugins.Write) error {
 	if sent, _ := spec["imagePullSecrets"].([]any); len(sent) == 0 && len(account.ImagePullSecrets) > 0 {
 		secrets := make([]any, len(account.ImagePullSecrets))
 		for i, secret := range account.ImagePullSecrets {
-			secrets[i] = map[string]any{"name": secret.Name}
+			reference := map[string]any{}
+			if secret.Name != "" {
+				reference["name"] = secret.Name
+			}
+			secrets[i] = reference
 		}
 		spec["imagePullSecrets"] = secrets
 	}

@@ -88,11 +88,11 @@ const (
 
 func TestPodsGetAnAccountAndItsToken(t *testing.T) {
 	table, _ := filled(t,
-		account+"{name: default, namespace: team}\nimagePullSecrets: [{name: a}, {name: b}]",
+		account+"{name: default, namespace: team}\nimagePullSecrets: [{name: a}, {}]",
 		account+"{name: quiet, namespace: team}\nautomountServiceAccountToken: false",
 		account+"{name: elsewhere, namespace: other}")
 	p := accounts.ServiceAccount(table)
-	const pulls = `imagePullSecrets: [{name: a}, {name: b}], `
+	const pulls = `imagePullSecrets: [{name: a}, {}], `
 	for spec, want := range map[string]string{
 		`{containers: [{name: c}]}`: `{` + named + pulls + `containers: [{name: c, volumeMounts: [` + mount + `]}], volumes: [` +
 			volume + `]}`,

@@ -14,6 +14,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/tree"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // annotation says which resources of a pod are defaults of a LimitRange.
@@ -71,6 +72,9 @@ func (p plugin) admit(_ context.Context, w *plugins.Write) error {
 		return err
 	}
 	spec := tree.Child(w.Object.Object, "spec")
+	if err := bounded(all, spec); err != nil {
+		return err
+	}
 	for _, r := range all {
 		if set := r.complete(spec); len(set) > 0 {
 			notes := w.Object.GetAnnotations()
@@ -79,9 +83,32 @@ func (p plugin) admit(_ context.Context, w *plugins.Write) error {
 			}
 			notes[annotation] = "LimitRanger plugin set: " + strings.Join(set, "; ")
 			w.Object.SetAnnotations(notes)
+			if w.GetSubresource() != "" {
+				w.Changed() // a resize stores no annotations: upstream drops them after its plugins
+			}
 		}
 	}
 	return nil
+}
+
+// mostCompared bounds the amounts that the containers of one pod are given, or compared with.
+const mostCompared = 500_000
+
+// bounded returns 413 for a pod with too many containers for the amounts of some LimitRanges.
+func bounded(all []*Range, spec map[string]any) error {
+	containers, amounts := 0, 0
+	for _, list := range []string{"containers", "initContainers"} {
+		items, _ := spec[list].([]any)
+		containers += len(items)
+	}
+	for _, r := range all {
+		amounts += r.amounts()
+	}
+	if containers*amounts <= mostCompared {
+		return nil
+	}
+	return wire.TooLarge("%d containers and %d amounts of LimitRanges are %d comparisons, limit is %d",
+		containers, amounts, containers*amounts, mostCompared)
 }
 
 // complete gives containers the defaults, and returns what it has set.
@@ -131,6 +158,9 @@ func (p plugin) validate(_ context.Context, w *plugins.Write) error {
 	check := checkClaim
 	if w.GetResource().Resource == pods.Resource {
 		check = checkPod
+		if err := bounded(all, spec); err != nil {
+			return err
+		}
 	}
 	for _, r := range all {
 		errs, err := check(r, spec)
@@ -144,7 +174,7 @@ func (p plugin) validate(_ context.Context, w *plugins.Write) error {
 	return nil
 }
 
-// checkClaim compares what a claim requests. Errors may be nil, for what is in the limits.
+// checkClaim compares what a claim requests.
 func checkClaim(r *Range, spec map[string]any) (errs []error, err error) {
 	used, err := usageOf(spec)
 	if err != nil {
@@ -152,16 +182,16 @@ func checkClaim(r *Range, spec map[string]any) (errs []error, err error) {
 	}
 	for _, l := range r.limited(corev1.LimitTypePersistentVolumeClaim) {
 		for _, a := range l.least {
-			errs = append(errs, a.atLeast(l.of, usage{requests: used.requests})) // limits of a claim are not looked at
+			errs = appendError(errs, a.atLeast(l.of, usage{requests: used.requests})) // limits of a claim are not looked at
 		}
 		for _, a := range l.most {
-			errs = append(errs, a.requestAtMost(l.of, used))
+			errs = appendError(errs, a.requestAtMost(l.of, used))
 		}
 	}
 	return errs, nil
 }
 
-// checkPod compares what the containers of a pod, and all of it, request and are limited to. Errors may be nil.
+// checkPod compares what the containers of a pod, and all of it, request and are limited to.
 func checkPod(r *Range, spec map[string]any) (errs []error, err error) {
 	var containers []usage
 	var whole *usage

@@ -74,6 +74,28 @@ func TestContainersGetTheDefaults(t *testing.T) {
 	}
 }
 
+// TestManyContainersAreNotComparedWithManyAmounts: errors and defaults would be as many as both multiplied.
+func TestManyContainersAreNotComparedWithManyAmounts(t *testing.T) {
+	var least []string
+	for i := range 500 {
+		least = append(least, fmt.Sprintf(`example.com/r%d: "1"`, i))
+	}
+	some := strings.Join(least, ", ")
+	table := limits.Ranges()
+	pluginstest.Fill(t, table,
+		limited("a", `[{type: Container, min: {`+some+`}}, {type: Pod, max: {`+some+`}}]`),
+		limited("b", `[{type: Container, default: {`+some+`}}]`))
+	p := pluginstest.Of(limits.LimitRanger(table), ofPods)
+	const of = "Request entity too large: 501 containers and 1000 amounts of LimitRanges are 501000 comparisons, limit is 500000"
+	for n, want := range map[int]string{250: "is forbidden: ", 251: of} {
+		spec := `{containers: [` + strings.Repeat("{name: c}, ", n) + `], initContainers: [` + strings.Repeat("{name: i}, ", 250) + `]}`
+		err := p.About(t, pluginstest.Tree(t, pod+spec), nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d containers: %.200v, want %s", n, err, want)
+		}
+	}
+}
+
 func TestPodsKeepToTheLimits(t *testing.T) {
 	type one struct{ limits, spec, want string }
 	container := func(resources string) string { return `{containers: [{name: c, resources: ` + resources + `}]}` }

@@ -73,18 +73,34 @@ func (r *Range) limited(of corev1.LimitType) iter.Seq2[int, limit] {
 	}
 }
 
-// check appends what of a container, or a pod, is not in the limits; nil stands for what is.
+// amounts is how many a container is given, or compared with.
+func (r *Range) amounts() int {
+	n := len(r.requests) + len(r.limits)
+	for _, l := range r.limited(corev1.LimitTypeContainer) {
+		n += len(l.least) + len(l.most) + len(l.bear)
+	}
+	return n
+}
+
+// check appends what of a container, or a pod, is not in the limits.
 func (l limit) check(errs []error, used usage) []error {
 	for _, a := range l.least {
-		errs = append(errs, a.atLeast(l.of, used))
+		errs = appendError(errs, a.atLeast(l.of, used))
 	}
 	for _, a := range l.most {
-		errs = append(errs, a.atMost(l.of, used))
+		errs = appendError(errs, a.atMost(l.of, used))
 	}
 	for _, a := range l.bear {
-		errs = append(errs, a.inRatio(l.of, used))
+		errs = appendError(errs, a.inRatio(l.of, used))
 	}
 	return errs
+}
+
+func appendError(errs []error, err error) []error {
+	if err == nil {
+		return errs
+	}
+	return append(errs, err)
 }
 
 // The texts are upstream's (plugin/pkg/admission/limitranger).

@@ -132,6 +132,10 @@ func (r restriction) validate(_ context.Context, w *plugins.Write) error {
 	if len(listed) == 0 {
 		return nil
 	}
+	if pairs := len(sent) * len(listed); pairs > mostMerged*mostMerged {
+		return wire.TooLarge("%d tolerations of a pod and %d of the %s whitelist are %d pairs, limit is %d",
+			len(sent), len(listed), scope, pairs, mostMerged*mostMerged)
+	}
 	for _, item := range sent {
 		var t corev1.Toleration
 		tree, _ := item.(map[string]any)

@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,6 +101,36 @@ func TestPodsGetTheTolerationsOfTheirNamespaceAndNoOthers(t *testing.T) {
 	// An empty annotation is an empty list, and counts.
 	empty := made(t)(pods.PodTolerationRestriction(annotated(t, defaults+`: "", `+listed+`: ""`), []byte(config)))
 	expectation{spec: `{tolerations: [{key: x, operator: Exists}]}`}.check(t, empty)
+}
+
+// TestManyTolerationsAreNotCompared: each would be compared with each.
+func TestManyTolerationsAreNotCompared(t *testing.T) {
+	many := func(n int) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(`{"key":"k%d","operator":"Exists"}`, i)
+		}
+		return strings.Join(all, ", ")
+	}
+	const namespaced = "scheduler.alpha.kubernetes.io/"
+	cluster := annotated(t, namespaced+`defaultTolerations: '[{"key":"a","operator":"Exists"}]', `+
+		namespaced+`tolerationsWhitelist: '[{"key":"b"}, {"operator":"Exists"}]'`)
+	merging := made(t)(pods.PodTolerationRestriction(cluster, nil))
+	expectation{
+		spec: `{tolerations: [` + many(999) + `]}`, want: `{tolerations: [` + many(999) + `, {key: a, operator: Exists}]}`,
+	}.check(t, merging)
+	expectation{
+		spec: `{tolerations: [` + many(1000) + `]}`,
+		err:  "Request entity too large: a pod and what it gets have 1001 tolerations, limit is 1000",
+	}.check(t, merging)
+
+	listing := made(t)(pods.PodTolerationRestriction(annotated(t, namespaced+"tolerationsWhitelist: '["+many(2000)+"]'"), nil))
+	expectation{spec: `{tolerations: [` + many(500) + `]}`}.check(t, listing)
+	expectation{
+		spec: `{tolerations: [` + many(501) + `]}`,
+		err: "Request entity too large: 501 tolerations of a pod and 2000 of the namespace whitelist are 1002000 pairs, " +
+			"limit is 1000000",
+	}.check(t, listing)
 }
 
 func TestWrongConfigurationsOfPodPluginsAreRefused(t *testing.T) {

@@ -11,7 +11,11 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/admission/plugins"
+	"github.com/gapless-io/gapless/internal/wire"
 )
+
+// mostMerged bounds tolerations of which each is compared with each, by a write that cannot be ended meanwhile.
+const mostMerged = 1000
 
 // DefaultTolerationSeconds is upstream's plugin of this name: pods that say nothing of nodes that are
 // not ready, or cannot be reached, stay there for so many seconds.
@@ -58,9 +62,12 @@ func tolerated(tolerations []any, key string) bool {
 }
 
 // mergeTolerations returns the tolerations of a pod and others, without those that another one of them covers. Equal
-// ones count once (pkg/util/tolerations).
+// ones count once (pkg/util/tolerations). Errors: 413 for more than mostMerged.
 func mergeTolerations(spec map[string]any, others []corev1.Toleration) ([]any, error) {
 	sent, _ := spec["tolerations"].([]any)
+	if all := len(sent) + len(others); all > mostMerged {
+		return nil, wire.TooLarge("a pod and what it gets have %d tolerations, limit is %d", all, mostMerged)
+	}
 	trees := slices.Clone(sent)
 	for i := range others {
 		tree, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&others[i])

@@ -53,6 +53,7 @@ type survey struct {
 	level api.LevelVersion
 	// total is how many pods there are that are not exempt, looked how many of them were looked at.
 	total, looked int
+	seen          int // the pods that were read, also exempt ones
 	controllers   map[types.UID]bool // of the pods that were looked at
 	found         map[string]violation
 }
@@ -75,6 +76,7 @@ func (s *survey) run(ctx context.Context, namespace string) {
 			s.total++ // upstream does not count those that are exempt
 			continue
 		}
+		s.seen++
 		pod, err := decodePod(o)
 		if err != nil {
 			continue // upstream would not list it
@@ -104,9 +106,9 @@ func (s *survey) run(ctx context.Context, namespace string) {
 	}
 }
 
-// full reports whether enough was looked at; at least one pod is.
+// full reports whether enough was looked at: at least one pod, unless there are many others before it.
 func (s *survey) full(ctx context.Context) bool {
-	return s.looked >= mostPods || s.looked > 0 && ctx.Err() != nil
+	return s.looked >= mostPods || ctx.Err() != nil && (s.looked > 0 || s.seen >= mostPods)
 }
 
 func decodePod(o *wire.Object) (*storedPod, error) {

@@ -86,6 +86,7 @@ type question struct {
 	subresource string
 	now, old    *unstructured.Unstructured
 	by          string
+	left        bool // the client has
 }
 
 // said is what comes of it.
@@ -121,6 +122,11 @@ func (r *rig) ask(t testing.TB, q question) said {
 		&user.DefaultInfo{Name: q.by})
 	heard := &recorder{}
 	ctx := audit.WithAuditContext(warning.WithWarningRecorder(t.Context(), heard))
+	if q.left {
+		gone, leave := context.WithCancel(ctx)
+		leave()
+		ctx = gone
+	}
 	set := plugins.NewSet(r.plugin)
 	err := errors.Join(set.Admit(ctx, a, func() error { return nil }), set.Validate(ctx, a))
 	out := said{Warnings: strings.Join(heard.all, "\n"), Annotations: audit.AuditContextFrom(ctx).GetEventAnnotations()}
@@ -391,6 +397,20 @@ func TestStricterLevelsWarnOfExistingPods(t *testing.T) {
 	if !strings.HasPrefix(got, "new PodSecurity enforce level only checked against the first ") ||
 		!strings.Contains(got, "of 3101 existing pods") {
 		t.Errorf("of many: %s", got)
+	}
+
+	// Those that do not count are not all read either.
+	r.cluster.pods = nil
+	for i := range 3000 {
+		add(fmt.Sprintf("vm%d", i), "", `{runtimeClassName: vm}`)
+	}
+	add("z", "", host)
+	got = r.ask(t, question{
+		of: ofNamespaces, now: pluginstest.Tree(t, namespaceOf(enforce+"baseline")), old: pluginstest.Tree(t, namespaceOf("x: z")),
+		left: true,
+	}).Warnings
+	if want := "new PodSecurity enforce level only checked against the first 0 of 1 existing pods"; got != want {
+		t.Errorf("behind many that are exempt: %s", got)
 	}
 }
 
