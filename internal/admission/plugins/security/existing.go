@@ -53,7 +53,7 @@ type survey struct {
 	level api.LevelVersion
 	// total is how many pods there are that are not exempt, looked how many of them were looked at.
 	total, looked int
-	seen          int // the pods that were read, also exempt ones
+	seen          int                // the pods that were read, also exempt ones
 	controllers   map[types.UID]bool // of the pods that were looked at
 	found         map[string]violation
 }
