@@ -36,7 +36,9 @@ func TestPodsOfANewNamespaceHaveAnAccountAtOnce(t *testing.T) {
 
 // TestPodsWithoutAnAccountAreRefused: nobody makes accounts.
 func TestPodsWithoutAnAccountAreRefused(t *testing.T) {
-	s := launch(t, gapless.Config{Memory: true, Bootstrap: gapless.BootstrapServer})
+	s := launch(t, gapless.Config{
+		Memory: true, Bootstrap: gapless.BootstrapServer, EnableAdmissionPlugins: []string{"ServiceAccount"},
+	})
 	code, body := s.exchange(t, s.web(t), "POST /api/v1/namespaces/default/pods", ordinaryPod)
 	if code != 403 ||
 		!strings.Contains(body, `error looking up service account default/default: serviceaccount \"default\" not found`) {

@@ -210,7 +210,7 @@ func differenceOf(mixed, plain reply) string {
 	for _, text := range plain.warnings {
 		warnings = append(warnings, fromTwin.Replace(text))
 	}
-	// Who writes what says which requests wait is told that it does not here.
+	// Who writes what says which requests wait learns that it does not here.
 	others := func(texts []string) []string {
 		return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 			return strings.Contains(text, "whatever the flowcontrol objects say")

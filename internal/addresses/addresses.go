@@ -118,11 +118,17 @@ func (a *Allocator) Allocate(
 		return nil, wire.Internal(fmt.Errorf("it is not known which addresses Services can have: %w", err))
 	}
 	o := &operation{allocator: a, key: wire.Key{Namespace: now.Namespace, Name: now.Name}, dryRun: dryRun}
+	done := false
+	defer func() {
+		if !done { // also after a panic
+			o.end(context.WithoutCancel(ctx), admission.Refused)
+		}
+	}()
 	if err := o.allocate(ctx, now, was); err != nil {
-		o.end(context.WithoutCancel(ctx), admission.Refused)
 		return nil, err
 	}
 	write(u, now)
+	done = true
 	return o.end, nil
 }
 

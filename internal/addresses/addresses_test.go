@@ -266,7 +266,8 @@ func TestWhatAWriteTakesIsGivenBackIfItsClientLeaves(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	c := open(t, leaving{openLog(t), leave}, settings{})
 	_, err := c.Create(ctx, c.at(addresses.ServicesResource(), ""),
-		[]byte(`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30001}]}}`), metav1.CreateOptions{})
+		[]byte(`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30001}]}}`),
+		metav1.CreateOptions{})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the write of a client that has left: %v", err)
 	}

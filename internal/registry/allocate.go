@@ -56,16 +56,24 @@ func (r *Registry) allocate(ctx context.Context, w write,
 	return func(o admission.Outcome) { done(lasting, o) }, nil
 }
 
-// allocated returns a decision with what was allocated for it, which is given back if there is none.
-func allocated(d decision, end func(admission.Outcome), err error) (decision, error) {
-	switch {
-	case end == nil:
-	case err != nil || d.remove:
-		end(admission.Refused)
-	default:
-		d.became = append(d.became, end)
+// allocated returns the decision that decide makes, with what was allocated for it, which is given back if there is none,
+// also after a panic.
+func allocated(end func(admission.Outcome), decide func() (decision, error)) (d decision, err error) {
+	if end == nil {
+		return decide()
 	}
-	return d, err
+	kept := false
+	defer func() {
+		if !kept {
+			end(admission.Refused)
+		}
+	}()
+	if d, err = decide(); err != nil || d.remove {
+		return d, err
+	}
+	kept = true
+	d.became = append(d.became, end)
+	return d, nil
 }
 
 // giveBack gives back what a removed object had.

@@ -146,8 +146,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		}
 		return unstored(w.cached, key, decided.value)
 	}
-	done, err := w.cached.Commit(ctx, store.Txn{Key: w.cached.Key(key), Value: decided.value})
-	became = outcomeOf(err)
+	done, err := w.send(ctx, store.Txn{Key: w.cached.Key(key), Value: decided.value}, &became)
 	leave()
 	if conflict, is := errors.AsType[*store.ConflictError](err); is {
 		return nil, existing(w, conflict)
@@ -207,8 +206,9 @@ func (r *Registry) prepareCreate(ctx context.Context, w write, u *unstructured.U
 	if err != nil {
 		return decision{}, err
 	}
-	d, err := r.finishCreate(ctx, w, u, creation{managed: managed, versioned: versioned})
-	return allocated(d, end, err)
+	return allocated(end, func() (decision, error) {
+		return r.finishCreate(ctx, w, u, creation{managed: managed, versioned: versioned})
+	})
 }
 
 // creation is what the first steps of a creation leave to the last ones: the managed fields, as encode takes them, and

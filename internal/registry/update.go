@@ -137,12 +137,18 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *
 	}
 
 	// Allocate: as upstream's BeginUpdate of a registry store, before the rules are checked.
-	end, err := r.allocate(ctx, w, u, old)
+	taking := w
+	taking.dryRun = w.dryRun || removes(w, u, current) // nothing is taken for what is removed
+	end, err := r.allocate(ctx, taking, u, old)
 	if err != nil {
 		return decision{}, err
 	}
-	d, err := r.finishUpdate(ctx, w, u, old, current)
-	return allocated(d, end, err)
+	return allocated(end, func() (decision, error) { return r.finishUpdate(ctx, w, u, old, current) })
+}
+
+// removes reports whether an update removes the object: nothing holds it any more.
+func removes(w write, u *unstructured.Unstructured, current *wire.Object) bool {
+	return current.Deleting() && strategy.Finished(w.target.Resource, u)
 }
 
 // finishUpdate does the steps after all has been filled in.
@@ -168,7 +174,7 @@ func (r *Registry) finishUpdate(
 	decided, err := r.encodeSettled(ctx, resource, u, nil)
 	switch {
 	case err != nil:
-	case current.Deleting() && strategy.Finished(w.target.Resource, u):
+	case removes(w, u, current):
 		decided.remove, decided.after, decided.value = true, decided.value, nil
 	case bytes.Equal(decided.value, current.Value()):
 		decided.value = nil

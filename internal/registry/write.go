@@ -156,8 +156,8 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 		o, err := w.cached.Object(txn.Key, d.value, found)
 		return outcome{object: o}, err
 	}
-	done, err := w.cached.Commit(ctx, txn)
-	if became = outcomeOf(err); err != nil {
+	done, err := w.send(ctx, txn, &became)
+	if err != nil {
 		return outcome{}, stored.Failure(err)
 	}
 	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
@@ -174,6 +174,18 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 	}
 	o, err := written(w.cached, current.Key(), d.value, done.Revision)
 	return outcome{object: o}, err
+}
+
+// send commits a transaction, and says what has become of it, which is Refused before. It sends nothing for a client that
+// has left: whether that was written would not be known.
+func (w write) send(ctx context.Context, txn store.Txn, became *admission.Outcome) (store.Committed, error) {
+	if err := context.Cause(ctx); err != nil {
+		return store.Committed{}, err
+	}
+	*became = admission.Doubtful // also if it panics
+	done, err := w.cached.Commit(ctx, txn)
+	*became = outcomeOf(err)
+	return done, err
 }
 
 // written returns the object of a write: the cache's, unless that is newer already.

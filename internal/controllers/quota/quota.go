@@ -86,9 +86,11 @@ const (
 	workers = 8
 	// created is how long the count waits after a creation, which was charged.
 	created = time.Second
-	// rest is the least time between two counts of a namespace; and it is share times as long as the last one took.
-	rest  = 100 * time.Millisecond
-	share = 20
+	// rest is the least time between two counts of a namespace; and it is share times as long as the last one took, but
+	// not longer than mostRest: it may have waited for a store that hung.
+	rest     = 100 * time.Millisecond
+	share    = 20
+	mostRest = 10 * time.Second
 	// resync is how often all is counted again: kube-controller-manager's --resource-quota-sync-period.
 	resync = 5 * time.Minute
 )
@@ -279,7 +281,11 @@ func (c *Controller) work(ctx context.Context) {
 func (c *Controller) turn(ctx context.Context, i *item) {
 	began := time.Now()
 	next, err := c.handle(ctx, i.namespace)
-	notBefore := time.Now().Add(max(rest, share*time.Since(began)))
+	pause := min(max(rest, share*time.Since(began)), mostRest)
+	if err != nil {
+		pause = rest // a retry waits longer
+	}
+	notBefore := time.Now().Add(pause)
 	if err != nil && ctx.Err() == nil {
 		c.errors.Add(1)
 		i.retry = min(max(2*i.retry, minRetry), maxRetry)

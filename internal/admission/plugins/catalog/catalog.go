@@ -79,7 +79,7 @@ func All(c Config) (all []plugins.Plugin, tables []plugins.Follower, err error) 
 	}
 	podSecurity, err := security.PodSecurity(labelled, c.Cluster, c.Settings[security.Name])
 	others, wrong := c.others()
-	return append([]plugins.Plugin{
+	all = append([]plugins.Plugin{
 		limits.LimitRanger(limitRanges),
 		accounts.ServiceAccount(serviceAccounts),
 		podSecurity,
@@ -94,9 +94,9 @@ func All(c Config) (all []plugins.Plugin, tables []plugins.Follower, err error) 
 		storage.PersistentVolumeClaimResize(classes),
 		network.DefaultIngressClass(ingresses),
 		network.DenyServiceExternalIPs(),
-	}, others...), []plugins.Follower{
-		priorities, runtimes, classes, ingresses, serviceAccounts, limitRanges, labelled,
-	}, errors.Join(err, wrong)
+	}, others...)
+	tables = []plugins.Follower{priorities, runtimes, classes, ingresses, serviceAccounts, limitRanges, labelled}
+	return all, tables, errors.Join(err, wrong)
 }
 
 // others returns those that need no tables.

@@ -88,7 +88,8 @@ func TestManyContainersAreNotComparedWithManyAmounts(t *testing.T) {
 	p := pluginstest.Of(limits.LimitRanger(table), ofPods)
 	const of = "Request entity too large: 501 containers and 1000 amounts of LimitRanges are 501000 comparisons, limit is 500000"
 	for n, want := range map[int]string{250: "is forbidden: ", 251: of} {
-		spec := `{containers: [` + strings.Repeat("{name: c}, ", n) + `], initContainers: [` + strings.Repeat("{name: i}, ", 250) + `]}`
+		spec := `{containers: [` + strings.Repeat("{name: c}, ", n) + `], initContainers: [` + strings.Repeat("{name: i}, ",
+			250) + `]}`
 		err := p.About(t, pluginstest.Tree(t, pod+spec), nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d containers: %.200v, want %s", n, err, want)

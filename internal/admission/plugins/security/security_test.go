@@ -406,7 +406,8 @@ func TestStricterLevelsWarnOfExistingPods(t *testing.T) {
 	}
 	add("z", "", host)
 	got = r.ask(t, question{
-		of: ofNamespaces, now: pluginstest.Tree(t, namespaceOf(enforce+"baseline")), old: pluginstest.Tree(t, namespaceOf("x: z")),
+		of: ofNamespaces, now: pluginstest.Tree(t, namespaceOf(enforce+"baseline")),
+		old:  pluginstest.Tree(t, namespaceOf("x: z")),
 		left: true,
 	}).Warnings
 	if want := "new PodSecurity enforce level only checked against the first 0 of 1 existing pods"; got != want {
