@@ -23,6 +23,7 @@ func ClusterTrustBundleAttest(authorizer auth.Authorizer) plugins.Plugin {
 	bundles := kinds.GroupResource{Group: certificatesv1.GroupName, Resource: "clustertrustbundles"}
 	return plugins.Plugin{
 		Name:     "ClusterTrustBundleAttest",
+		Waits:    true, // the authorizer may
 		Concerns: []plugins.Concern{{Resource: bundles, Operations: []upstream.Operation{upstream.Create, upstream.Update}}},
 		Validate: func(ctx context.Context, w *plugins.Write) error {
 			spec, _ := w.Object.Object["spec"].(map[string]any)

@@ -30,7 +30,7 @@ func ofRequests(subresource string, op upstream.Operation) []plugins.Concern {
 // signer.
 func CertificateApproval(authorizer auth.Authorizer) plugins.Plugin {
 	return plugins.Plugin{
-		Name: "CertificateApproval", Concerns: ofRequests("approval", upstream.Update),
+		Name: "CertificateApproval", Concerns: ofRequests("approval", upstream.Update), Waits: true, // the authorizer may
 		Validate: func(ctx context.Context, w *plugins.Write) error {
 			var old certificatesv1.CertificateSigningRequest
 			if err := plugins.As(w.Old, &old); err != nil {
@@ -45,7 +45,7 @@ func CertificateApproval(authorizer auth.Authorizer) plugins.Plugin {
 // allowed to "sign" for its signer.
 func CertificateSigning(authorizer auth.Authorizer) plugins.Plugin {
 	return plugins.Plugin{
-		Name: "CertificateSigning", Concerns: ofRequests("status", upstream.Update),
+		Name: "CertificateSigning", Concerns: ofRequests("status", upstream.Update), Waits: true, // the authorizer may
 		Validate: func(ctx context.Context, w *plugins.Write) error {
 			var now, old certificatesv1.CertificateSigningRequest
 			if err := errors.Join(plugins.As(w.Object, &now), plugins.As(w.Old, &old)); err != nil {
