@@ -3,15 +3,18 @@
 //
 // A [Config] says where the server keeps its data, where it listens
 // and how much history it keeps. [New] returns a [Server], which [Server.Run] runs until its
-// context ends; then it finishes the requests in progress and closes its data. Five parts of
-// a Config have types of their own: [Authentication] says how the server identifies callers, with its [OIDC],
-// [TokenWebhook] and [FrontProxy], [Authorization] who decides what they may do, perhaps an [AccessWebhook],
-// [Audit] what it records of their requests, [Limits] how many requests and connections each
-// of them may have, and [Etcd] where the objects are that several servers share, with an [EtcdOverride] for those
-// that are in a cluster of their own; a value of
-// type [Bootstrap] says which of the objects that every cluster has it creates. [Applied]
-// counts the objects of manifests that a start created, updated or left unchanged. A [Watch]
-// describes a watch that is open.
+// context ends; then it finishes the requests in progress and closes its data. These parts of a Config have types of
+// their own:
+//   - [Authentication] says how the server identifies callers, with its [OIDC], [TokenWebhook] and [FrontProxy];
+//   - [Authorization] says who decides what callers may do, perhaps an [AccessWebhook];
+//   - [Audit] says what is recorded of their requests, and [Limits] how many requests and connections each may have;
+//   - [Aggregation] says how requests are passed on to other API servers;
+//   - [Etcd] says where the objects are that several servers share, with an [EtcdOverride] for those in a cluster of
+//     their own;
+//   - [Bootstrap] says which of the objects that every cluster has the server creates.
+//
+// [AdmissionPlugins] and [DefaultAdmissionPlugins] are the names that a Config may turn on and off. [Applied] counts the
+// objects of manifests that a start created, updated or left unchanged. A [Watch] describes a watch that is open.
 //
 // For the relay, a [RelayConfig] says which API server is mirrored, where its
 // history is kept and for how long; its [RelayAccess] says how callers are identified and how

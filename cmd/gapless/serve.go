@@ -163,7 +163,9 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 			gapless.DefaultServiceNodePortRange+", or what others have registered)")
 	flags.StringSliceVar(&f.enable, "enable-admission-plugins", nil,
 		"admission plugins of kube-apiserver that are asked besides those that are by default ("+
-			strings.Join(gapless.DefaultAdmissionPlugins(), ", ")+"), of "+strings.Join(gapless.AdmissionPlugins(), ", "))
+			strings.Join(gapless.DefaultAdmissionPlugins(), ", ")+"; but without --etcd-servers not "+
+			"StorageObjectInUseProtection, nor ServiceAccount with --bootstrap server or none), of "+
+			strings.Join(gapless.AdmissionPlugins(), ", "))
 	flags.StringSliceVar(&f.disable, "disable-admission-plugins", nil,
 		"admission plugins that are not asked, although they are by default")
 	flags.StringVar(&f.admission, "admission-control-config-file", "",

@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 // TestDefaults does the same with all plugins that both servers have, and with others who know callers and decide.
 func TestDefaults(t *testing.T) {
 	flags, variables := access(t)
-	compareServers(t, "testdata/defaults", setup{off: missing(), on: others, flags: flags, variables: variables})
+	compareServers(t, "testdata/defaults", setup{on: others, flags: flags, variables: variables})
 }
 
 func compareServers(t *testing.T, scripts string, of setup) {

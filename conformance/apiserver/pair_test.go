@@ -53,15 +53,14 @@ type setup struct {
 // start starts them, and ends them with the test.
 func start(t *testing.T, of setup) *servers {
 	t.Helper()
-	upstream, ours := without(of.off, of.on)
-	upstream, ours = append(upstream, of.flags...), append(ours, of.flags...)
+	flags := append(switches(of.off, of.on), of.flags...)
 	key := newKey(t)
-	r, binary := startReference(t, key, upstream), program(t)
+	r, binary := startReference(t, key, flags), program(t)
 	over := "--etcd-servers=" + etcd.StartFor(t, etcd.Options{NoSync: true}).URL()
 	all := &servers{
 		variables: of.variables,
-		upstream:  &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key, ours...),
-		replica: startProgram(t, binary, key, append(slices.Clip(ours), over)...),
+		upstream:  &server{target: r.target, audit: r.audit}, gapless: startProgram(t, binary, key, flags...),
+		replica: startProgram(t, binary, key, append(slices.Clip(flags), over)...),
 	}
 	for _, s := range []*server{all.upstream, all.gapless, all.replica} {
 		s.hook = newHook(t)

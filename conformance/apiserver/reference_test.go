@@ -15,13 +15,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/differential/play"
 	"github.com/gapless-io/gapless/conformance/oracle/etcd"
@@ -46,24 +44,11 @@ var (
 	}
 )
 
-// missing returns those of kube-apiserver's default plugins that gapless does not have.
-func missing() []string {
-	return slices.DeleteFunc(slices.Clone(left), func(name string) bool {
-		return slices.Contains(gapless.AdmissionPlugins(), name)
-	})
-}
-
-// without are the flags of a kube-apiserver and of gapless that turn plugins off, and others on.
-func without(names, more []string) (upstream, ours []string) {
-	upstream = []string{"--disable-admission-plugins=" + strings.Join(names, ",")}
-	if len(more) > 0 {
-		on := "--enable-admission-plugins=" + strings.Join(more, ",")
-		upstream, ours = append(upstream, on), append(ours, on)
+// switches are the flags that turn plugins off, and others on.
+func switches(off, on []string) []string {
+	return []string{
+		"--disable-admission-plugins=" + strings.Join(off, ","), "--enable-admission-plugins=" + strings.Join(on, ","),
 	}
-	has := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return !slices.Contains(gapless.AdmissionPlugins(), name)
-	})
-	return upstream, append(ours, "--disable-admission-plugins="+strings.Join(has, ","))
 }
 
 // issuer is that of the tokens of both servers, which have one key.

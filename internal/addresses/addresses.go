@@ -36,9 +36,12 @@ import (
 type Verbs interface {
 	Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
 	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
-	// Fresh waits until followers have all acknowledged writes of a resource.
+	// Fresh waits until followers have all acknowledged writes of a resource, but for objects that cannot be read.
 	Fresh(ctx context.Context, gr kinds.GroupResource) error
-	// UnknownOf returns an error that names an object whose value cannot be read.
+	// Unread returns an error that names an object whose latest value cannot be read: of one key, or (none) of any;
+	// nil: there is none.
+	Unread(gr kinds.GroupResource, key wire.Key) error
+	// UnknownOf is Unread for objects of which no earlier value is known.
 	UnknownOf(gr kinds.GroupResource, namespace, name string) error
 }
 

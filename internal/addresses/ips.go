@@ -73,6 +73,8 @@ func (o *operation) end(ctx context.Context, became admission.Outcome) {
 		}
 		a.ports.Done(o.ports)
 		a.ports.Free(ctx, o.freedPorts)
+	default:
+		a.ports.Doubt(o.ports)
 	}
 }
 

@@ -79,5 +79,14 @@ func (m *memory) Done(ports []int) {
 	}
 }
 
+// Doubt implements Ports: a write that was sent has soon taken effect, or never does.
+func (m *memory) Doubt(ports []int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, port := range ports {
+		m.reserved[port] = time.Now().Add(Grace)
+	}
+}
+
 // Free implements Ports: no Service has them.
 func (*memory) Free(context.Context, []int) {}

@@ -31,6 +31,8 @@ type give interface {
 	// Undo gives ports back that were taken for a Service which was not written, and Done says that it was.
 	Undo(ctx context.Context, ports []int)
 	Done(ports []int)
+	// Doubt says that it is not known whether it was.
+	Doubt(ports []int)
 	// Free gives ports back that a stored Service no longer has.
 	Free(ctx context.Context, ports []int)
 }

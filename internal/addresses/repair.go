@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/gapless-io/gapless/internal/wire"
@@ -122,29 +123,23 @@ func (a *Allocator) Repair(ctx context.Context, grace time.Duration) error {
 	return err
 }
 
-// all does tasks, several at a time.
+// all does tasks, several at a time, and returns the first few of their errors.
 func all(tasks []func() error) error {
 	var mu sync.Mutex // guards errs
 	var errs []error
-	turns := make(chan func() error)
-	var wg sync.WaitGroup
-	// They are all's, and end when turns is closed.
-	for range min(repairers, len(tasks)) {
-		wg.Go(func() {
-			for task := range turns {
-				if err := task(); err != nil {
-					mu.Lock()
-					errs = append(errs, err)
-					mu.Unlock()
-				}
+	var g errgroup.Group
+	g.SetLimit(repairers)
+	for _, task := range tasks {
+		g.Go(func() error {
+			if err := task(); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
 			}
+			return nil // the others are done all the same
 		})
 	}
-	for _, task := range tasks {
-		turns <- task
-	}
-	close(turns)
-	wg.Wait()
+	_ = g.Wait() // they have none
 	const most = 3
 	if len(errs) > most {
 		errs = append(errs[:most], fmt.Errorf("and %d more", len(errs)-most))
@@ -193,11 +188,8 @@ func (a *Allocator) leaked(ip netip.Addr, p parent, services map[wire.Key]held) 
 	if p.of == (wire.Key{}) {
 		return true
 	}
-	h, found := services[p.of]
-	if !found && a.verbs.UnknownOf(servicesResource(), p.of.Namespace, p.of.Name) != nil {
-		return false
-	}
-	return !slices.Contains(h.addresses, ip)
+	h := services[p.of]
+	return !slices.Contains(h.addresses, ip) && a.verbs.Unread(servicesResource(), p.of) == nil
 }
 
 // mending is an address of a Service.

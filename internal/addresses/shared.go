@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,14 +92,14 @@ type sharedPorts struct {
 	*Shared
 
 	allocator *Allocator
-	turn      sync.Mutex  // so that writes here do not conflict with each other
-	leaks     map[int]int // how many more passes of the repair must find a port unused; with turn
+	turn      chan struct{} // of one: so that writes here do not conflict with each other
+	leaks     map[int]int   // how many more passes of the repair must find a port unused; with turn
 }
 
 var _ Ports = (*sharedPorts)(nil)
 
 func newSharedPorts(in *Shared, a *Allocator) *sharedPorts {
-	return &sharedPorts{Shared: in, allocator: a, leaks: map[int]int{}}
+	return &sharedPorts{Shared: in, allocator: a, turn: make(chan struct{}, 1), leaks: map[int]int{}}
 }
 
 // errUnchanged ends a change that has nothing to write.
@@ -108,8 +107,11 @@ var errUnchanged = errors.New("nothing has to change")
 
 // change changes what is registered, until nobody else was faster.
 func (p *sharedPorts) change(ctx context.Context, do func(r *registered) error) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	end, err := p.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	for {
 		r, revision, err := p.read(ctx)
 		if err != nil {
@@ -207,6 +209,9 @@ func (p *sharedPorts) Undo(ctx context.Context, ports []int) { p.Free(ctx, ports
 // Done implements Ports.
 func (*sharedPorts) Done([]int) {}
 
+// Doubt implements Ports: the repair finds out.
+func (*sharedPorts) Doubt([]int) {}
+
 // releaseFor bounds how long it is tried to give ports back; the repair finds what is not.
 const releaseFor = 10 * time.Second
 
@@ -240,11 +245,17 @@ func (p *sharedPorts) Free(ctx context.Context, ports []int) {
 // which is being written (upstream's numRepairsBeforeLeakCleanup).
 const passes = 3
 
+// repairTries is how often a pass tries again when others were faster: writes of Services wait for it.
+const repairTries = 5
+
 // repair brings what is registered in line with the Services.
 func (p *sharedPorts) repair(ctx context.Context) error {
-	p.turn.Lock()
-	defer p.turn.Unlock()
-	for {
+	end, err := p.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	for range repairTries {
 		value, revision, err := p.Read(ctx)
 		if err != nil {
 			return err
@@ -259,6 +270,17 @@ func (p *sharedPorts) repair(ctx context.Context) error {
 			return err
 		}
 	}
+	return fmt.Errorf("register the node ports: %w, %d times", ErrMoved, repairTries)
+}
+
+// enter blocks until it is the caller's turn, and returns what ends it. Errors: ctx's cause.
+func (p *sharedPorts) enter(ctx context.Context) (end func(), err error) {
+	select {
+	case p.turn <- struct{}{}:
+		return func() { <-p.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // rebuild writes what the Services have, and what was registered and may be of one that is being written, in place of
@@ -267,6 +289,10 @@ func (p *sharedPorts) rebuild(ctx context.Context, was registered, revision int6
 	a := p.allocator
 	if err := a.verbs.Fresh(ctx, servicesResource()); err != nil { // after was has been read
 		return err
+	}
+	unread := a.verbs.Unread(servicesResource(), wire.Key{})
+	if revision == 0 && unread != nil {
+		return unread // its ports are registered nowhere
 	}
 	in := was.in
 	if p.Range != nil {
@@ -279,7 +305,6 @@ func (p *sharedPorts) rebuild(ctx context.Context, was registered, revision int6
 			now.set(port, 1)
 		}
 	}
-	unknown := a.verbs.UnknownOf(servicesResource(), "", "") != nil
 	left := map[int]int{}
 	for port := was.in.Base; port < was.in.Base+was.in.Size; port++ {
 		if !was.has(port) || used[port] || !in.has(port) {
@@ -289,7 +314,7 @@ func (p *sharedPorts) rebuild(ctx context.Context, was registered, revision int6
 		if !known {
 			n = passes
 		}
-		if n--; n > 0 || unknown { // of a Service that cannot be read
+		if n--; n > 0 || unread != nil { // of a Service that cannot be read
 			left[port] = max(n, 1)
 			now.set(port, 1)
 			continue

@@ -56,13 +56,9 @@ func IntoDirectory(ctx context.Context, o Options) (done Result, err error) {
 func (m *mover) checkFrom(ctx context.Context, from *cluster) (Plan, error) {
 	var leftOut, unserved named
 	err := from.scan(ctx, func(key string) error {
-		left, err := from.leavesOut(ctx, key)
-		switch {
-		case err != nil:
-			return err
-		case left:
+		if from.leavesOut(key) {
 			leftOut.add(key)
-		default:
+		} else {
 			unserved.add(key + " is no object that gapless serves: --exclude leaves it out")
 		}
 		return nil

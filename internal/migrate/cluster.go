@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -98,18 +97,9 @@ func (c *cluster) isExcluded(at string) bool {
 	return slices.ContainsFunc(c.Without, func(start string) bool { return strings.HasPrefix(rest, start) })
 }
 
-// remade are the beginnings of the keys under which kube-apiserver has what it makes again, with what is in such a
-// value; none: all are made again. Others, that have the same beginning, are of users.
-var remade = []struct { //nolint:gochecknoglobals // a constant
-	start string
-	marks []string
-}{
-	// Which addresses and ports are given out, and which servers there are: kubernetes
-	// pkg/registry/core/service/ipallocator, pkg/controlplane/reconcilers.
-	{"ranges/", nil},
-	{"masterleases/", nil},
-	{"peerserverleases/", nil},
-}
+// remade are the beginnings of the keys under which kube-apiserver has what it makes again: which addresses and ports are
+// given out, and which servers there are (kubernetes pkg/registry/core/service/ipallocator, pkg/controlplane/reconcilers).
+var remade = []string{"ranges/", "masterleases/", "peerserverleases/"} //nolint:gochecknoglobals // a constant
 
 // get reads a range of keys at the cluster's revision; 0: at the present one, which is the cluster's then.
 func (c *cluster) get(ctx context.Context, from, end string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
@@ -243,26 +233,9 @@ func (c *cluster) expiry(ctx context.Context, id clientv3.LeaseID) (time.Time, e
 
 // leavesOut reports whether a key that scan's other has got is left out: kube-apiserver makes it again, or
 // Options.Without names it.
-func (c *cluster) leavesOut(ctx context.Context, key string) (bool, error) {
-	if c.isExcluded(key) {
-		return true, nil
-	}
-	for _, r := range remade {
-		switch {
-		case !strings.HasPrefix(key, c.prefix+r.start):
-			continue
-		case r.marks == nil:
-			return true, nil
-		}
-		resp, err := c.get(ctx, key, key+"\x00")
-		if err != nil {
-			return false, err
-		}
-		return len(resp.Kvs) == 0 || slices.ContainsFunc(r.marks, func(mark string) bool {
-			return bytes.Contains(resp.Kvs[0].Value, []byte(mark))
-		}), nil
-	}
-	return false, nil
+func (c *cluster) leavesOut(key string) bool {
+	return c.isExcluded(key) ||
+		slices.ContainsFunc(remade, func(start string) bool { return strings.HasPrefix(key, c.prefix+start) })
 }
 
 // ErrChanged says that somebody has written to etcd while its objects were read.

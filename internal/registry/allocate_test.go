@@ -53,7 +53,7 @@ func (k *keeper) serve(t *testing.T) (s *server, at func(name string) kinds.Targ
 	}
 }
 
-// check checks what was told.
+// check compares the outcomes that came with those that are wanted.
 func (k *keeper) check(t *testing.T, what string, want ...admission.Outcome) {
 	t.Helper()
 	if len(k.outcomes) != len(want) {

@@ -58,14 +58,27 @@ func (r *Registry) Objects(gr kinds.GroupResource, namespace string) iter.Seq[*w
 }
 
 // Fresh waits until Find and Objects of a resource, and its followers, have all writes that were acknowledged before the
-// call. Errors: those of a list of the most recent state.
+// call, but for objects whose latest value cannot be read: see Unread. Errors: the store cannot be asked; ctx's cause.
 func (r *Registry) Fresh(ctx context.Context, gr kinds.GroupResource) error {
 	cached := r.caches.Lookup(gr)
 	if cached == nil {
 		return nil
 	}
-	_, err := cached.Fresh(ctx, "")
+	_, err := cached.FreshOf(ctx, wire.Key{}) // of none
 	return err
+}
+
+// Unread returns an error that names an object of a resource whose latest value cannot be read: of one key, or (the
+// zero Key) of any; nil if there is none. An earlier value may be known.
+func (r *Registry) Unread(gr kinds.GroupResource, key wire.Key) error {
+	cached := r.caches.Lookup(gr)
+	switch {
+	case cached == nil:
+		return nil
+	case key == wire.Key{}:
+		return cached.Whole("")
+	}
+	return cached.Readable(key)
 }
 
 func followersOf(all []Follower) map[kinds.GroupResource][]Follower {

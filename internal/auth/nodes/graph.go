@@ -20,12 +20,14 @@ type graph struct {
 	where   map[wire.Key]string // the nodes of pods that have one
 	nodes   map[string]*node    // those that have pods
 	volumes map[string]*wire.Object
+	asked   bool // whether volumes were ever taken: before that a deleted one needs no note
 }
 
 // node is what the pods of a node need.
 type node struct {
 	// Of graph.mu.
 	count   int                       // of its pods
+	asked   bool                      // whether changed was ever taken: before that a deleted pod needs no note
 	changed map[wire.Key]*wire.Object // pods that were not decoded yet; nil: deleted
 
 	// mu guards what follows. It is locked before bound.mu, and that before graph.mu.
@@ -67,7 +69,9 @@ func (a *Authorizer) Change(gr schema.GroupResource, o *wire.Object, deleted boo
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if gr == volumes {
-		g.volumes[key.Name] = o
+		if g.volumes[key.Name] = o; deleted && !g.asked {
+			delete(g.volumes, key.Name)
+		}
 		return
 	}
 	if was, had := g.where[key]; had && was != on {
@@ -103,7 +107,9 @@ func (g *graph) remove(on string, key wire.Key) {
 		delete(g.nodes, on)
 		return
 	}
-	n.changed[key] = nil
+	if n.changed[key] = nil; !n.asked {
+		delete(n.changed, key) // a kubelet that never asks must not fill the memory
+	}
 }
 
 // needs reports whether a pod of a node needs an object.
@@ -117,6 +123,7 @@ func (g *graph) needs(name string, wanted need) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	g.mu.Lock()
+	n.asked = true
 	changed := n.changed
 	if len(changed) > 0 {
 		n.changed = map[wire.Key]*wire.Object{}
@@ -160,6 +167,7 @@ func (g *graph) ofVolume(n *node, secret wire.Key) bool {
 	g.bound.mu.Lock()
 	defer g.bound.mu.Unlock()
 	g.mu.Lock()
+	g.asked = true
 	changed := g.volumes
 	if len(changed) > 0 {
 		g.volumes = map[string]*wire.Object{}

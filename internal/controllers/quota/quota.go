@@ -359,7 +359,12 @@ func (c *Controller) take(namespace string, none bool) (*space, taken) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.spaces[namespace]
-	if none || s == nil {
+	switch {
+	case s == nil:
+		return nil, taken{}
+	case none && c.cfg.Table.Has(namespace): // one has come since: its note may be that of this turn
+		return s, taken{next: time.Now()}
+	case none:
 		delete(c.spaces, namespace)
 		return nil, taken{}
 	}

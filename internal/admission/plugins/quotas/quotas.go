@@ -123,9 +123,16 @@ func (p *Plugin) Charge(
 	limited, stop := context.WithTimeoutCause(ctx, timeout,
 		apierrors.NewInternalError(errors.New("resource quota evaluation timed out")))
 	defer stop()
+	charged := false
+	defer func() {
+		if !charged { // what was charged before a panic
+			p.doubt(r.charges)
+		}
+	}()
 	if err := p.lines.pass(limited, a.GetNamespace(), &job{request: r, give: nil}, p.serve); err != nil {
 		return nil, err
 	}
+	charged = true
 	if len(r.charges) == 0 {
 		return nil, nil
 	}
@@ -138,18 +145,26 @@ func (p *Plugin) settle(ctx context.Context, namespace string, charges []charge,
 	case admission.Refused:
 		limited, stop := context.WithTimeout(ctx, timeout)
 		defer stop()
-		if p.lines.pass(limited, namespace, &job{give: charges}, p.serve) == nil {
-			return
-		}
-		fallthrough // it was not given back
+		given := false
+		defer func() {
+			if !given { // also after a panic
+				p.doubt(charges)
+			}
+		}()
+		given = p.lines.pass(limited, namespace, &job{give: charges}, p.serve) == nil
 	case admission.Doubtful:
-		for _, c := range charges {
-			p.ledger.Doubt(c.quota, c.used)
-		}
+		p.doubt(charges)
 	case admission.Stored:
 		for _, c := range charges {
 			p.ledger.Release(c.quota, c.used)
 		}
+	}
+}
+
+// doubt ends charges of which it is not known whether they count: who counts the objects finds out.
+func (p *Plugin) doubt(charges []charge) {
+	for _, c := range charges {
+		p.ledger.Doubt(c.quota, c.used)
 	}
 }
 
@@ -158,4 +173,7 @@ type charge struct {
 	quota wire.Key
 	used  corev1.ResourceList
 	epoch int64 // of the ledger
+	// recount says that it could not be given back, since others may have counted without it: it is counted again once
+	// it is no longer pending.
+	recount bool
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,10 +25,10 @@ var errInterrupted = errors.New("the check of quotas was interrupted")
 func (p *Plugin) serve(ctx context.Context, namespace string, batch []*job) {
 	var giving, asking []*job
 	for _, j := range batch {
+		j.err = errInterrupted
 		if j.request == nil {
 			giving = append(giving, j)
 		} else {
-			j.err = errInterrupted
 			asking = append(asking, j)
 		}
 	}
@@ -35,6 +36,7 @@ func (p *Plugin) serve(ctx context.Context, namespace string, batch []*job) {
 	quotas, err := p.table.In(namespace)
 	if err != nil {
 		fail(asking, err)
+		fail(giving, err)
 		return
 	}
 	for _, q := range quotas {
@@ -46,8 +48,15 @@ func (p *Plugin) serve(ctx context.Context, namespace string, batch []*job) {
 	}
 	p.takeBack(ctx, batch)
 	for _, j := range giving {
+		if !errors.Is(j.err, errInterrupted) {
+			continue // a write has failed: who gives back learns that, and doubts
+		}
+		j.err = nil
 		for _, c := range j.give {
 			p.ledger.Release(c.quota, c.used)
+			if c.recount {
+				p.ledger.Recount(c.quota, 0)
+			}
 		}
 	}
 }
@@ -121,10 +130,19 @@ func (p *Plugin) takeBack(ctx context.Context, batch []*job) {
 		j.request.charges = nil
 	}
 	for key, giving := range back {
+		fail(giving, errInterrupted)
 		w := &writing{plugin: p, key: key, giving: giving}
 		w.write(ctx)
 		for _, j := range giving {
-			p.ledger.Release(key, j.give[0].used)
+			switch c := j.give[0]; {
+			case !errors.Is(j.err, errInterrupted):
+				p.ledger.Doubt(key, c.used)
+			case c.recount:
+				p.ledger.Release(key, c.used)
+				p.ledger.Recount(key, 0)
+			default:
+				p.ledger.Release(key, c.used)
+			}
 		}
 	}
 }
@@ -151,7 +169,7 @@ func (w *writing) write(ctx context.Context) (left []*job) {
 	}
 	end, err := w.plugin.ledger.Turn(ctx, w.key)
 	if err != nil {
-		fail(w.asking, err)
+		w.fail(err)
 		return nil
 	}
 	defer end()
@@ -172,7 +190,7 @@ func (w *writing) write(ctx context.Context) (left []*job) {
 			done = true
 			ledger.Doubt(w.key, w.charged)
 		}
-		fail(w.asking, err)
+		w.fail(err)
 		return nil
 	}
 	done = true
@@ -183,11 +201,21 @@ func (w *writing) write(ctx context.Context) (left []*job) {
 			continue
 		}
 		if len(w.deltas[i]) > 0 {
-			j.request.charges = append(j.request.charges, charge{w.key, w.deltas[i], epoch})
+			j.request.charges = append(j.request.charges, charge{quota: w.key, used: w.deltas[i], epoch: epoch})
 		}
 		left = append(left, j)
 	}
 	return left
+}
+
+// fail ends the requests, and what was to be given back to the quota.
+func (w *writing) fail(err error) {
+	fail(w.asking, err)
+	for _, j := range w.giving {
+		if slices.ContainsFunc(j.give, func(c charge) bool { return c.quota == w.key }) {
+			j.err = err
+		}
+	}
 }
 
 // gives reports whether something is to be given back to the quota.
@@ -233,13 +261,13 @@ func (w *writing) attempt(u *unstructured.Unstructured, current *wire.Object) er
 // giveBack takes from what is used what was charged for writes without effect, unless others may have counted since.
 func (w *writing) giveBack(now *running) {
 	for _, j := range w.giving {
-		for _, c := range j.give {
-			switch {
-			case c.quota != w.key:
-			case w.plugin.ledger.Seen(c.quota, c.epoch, w.from):
+		for i := range j.give {
+			c := &j.give[i]
+			if c.quota != w.key {
+				continue
+			}
+			if c.recount = !w.plugin.ledger.Seen(c.quota, c.epoch, w.from); !c.recount {
 				quota.Take(now.used, c.used)
-			default:
-				w.plugin.ledger.Recount(c.quota, 0)
 			}
 		}
 	}
