@@ -14,10 +14,15 @@ type ExpiredError struct {
 	Requested ResourceVersion
 	Oldest    ResourceVersion // the oldest that can still be read
 	OldestAge time.Duration   // how old the change at Oldest is; 0 if unknown
+	// OldestTime is when that change was made, by the server's clock; zero if unknown.
+	OldestTime time.Time
 	// the reason of the removal: "age", "bytes", "requested", "repair", ReasonDefinition, ReasonReplaced,
 	// ReasonUnseen, ReasonUnreadable; "" if unknown
 	Reason    string
 	RemovedAt time.Time // when that was; zero if unknown
+	// RequestedTime is the time that was asked for, instead of Requested; zero if it was not by time. It is not
+	// on the wire.
+	RequestedTime time.Time
 	// Kind is the kind of the request, because the texts differ.
 	Kind ExpiredKind
 	// Continue is a usable token (at the latest revision) for ExpiredContinue.
@@ -39,6 +44,9 @@ const (
 )
 
 func (e *ExpiredError) Error() string {
+	if !e.RequestedTime.IsZero() {
+		return "history does not go back to " + e.RequestedTime.UTC().Format(time.RFC3339Nano) + ": " + e.Why()
+	}
 	return fmt.Sprintf("too old resource version: %d (%d)", e.Requested, e.Oldest)
 }
 

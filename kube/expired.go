@@ -34,6 +34,9 @@ const (
 	CauseOldest metav1.CauseType = "OldestResourceVersion"
 	// CauseOldestAge is how old the change at that resourceVersion is, in seconds.
 	CauseOldestAge metav1.CauseType = "OldestAgeSeconds"
+	// CauseOldestTime is the time of the change at that resourceVersion, as RFC 3339 in UTC: the oldest
+	// that can be asked for.
+	CauseOldestTime metav1.CauseType = "OldestTime"
 	// CauseRemovedBy is what removed the history before it: HistoryAge (older than
 	// --history), HistoryBytes (over --history-bytes), Request (a compaction that
 	// a client requested), Repair (of a damaged log), EncryptionKey (older history is encrypted
@@ -90,7 +93,11 @@ func translate(word string, from, to int) string {
 // Status is what a server answers: 410 Expired, with upstream's text and the causes above.
 func (e *ExpiredError) Status() metav1.Status {
 	s := failure(http.StatusGone, metav1.StatusReasonExpired)
-	switch e.Kind {
+	kind := e.Kind
+	if !e.RequestedTime.IsZero() {
+		kind = 0 // upstream has no text for it
+	}
+	switch kind {
 	case ExpiredList:
 		s.Message = listExpired
 	case ExpiredContinue:
@@ -125,6 +132,9 @@ func expiredCauses(e *ExpiredError) []metav1.StatusCause {
 	add(CauseOldest, e.Oldest.String())
 	if e.OldestAge > 0 {
 		add(CauseOldestAge, strconv.FormatInt(int64(e.OldestAge.Round(time.Second)/time.Second), 10))
+	}
+	if !e.OldestTime.IsZero() {
+		add(CauseOldestTime, e.OldestTime.UTC().Format(time.RFC3339Nano))
 	}
 	add(CauseRemovedBy, translate(e.Reason, 0, 1))
 	if !e.RemovedAt.IsZero() {
@@ -196,6 +206,9 @@ func WhyExpired(err error) *ExpiredError {
 	e := &ExpiredError{Oldest: oldest, Reason: translate(value(CauseRemovedBy), 1, 0)}
 	if seconds, err := strconv.ParseUint(value(CauseOldestAge), 10, 32); err == nil {
 		e.OldestAge = time.Duration(seconds) * time.Second
+	}
+	if at, err := time.Parse(time.RFC3339, value(CauseOldestTime)); err == nil {
+		e.OldestTime = at
 	}
 	if at, err := time.Parse(time.RFC3339, value(CauseRemovedAt)); err == nil {
 		e.RemovedAt = at

@@ -6,23 +6,58 @@ import "strings"
 type operator struct {
 	module, version string
 	packages        []string
+	// makes are the directories that its Makefile makes.
+	makes []made
+	// labels select specs, as its Makefile does: an expression of ginkgo.
+	labels string
 }
 
 var operators = []operator{
-	{"sigs.k8s.io/controller-runtime", "v0.25.2", []string{
+	{module: "sigs.k8s.io/controller-runtime", version: "v0.25.2", packages: []string{
 		"pkg/builder", "pkg/cache", "pkg/client", "pkg/envtest", "pkg/manager", "pkg/webhook",
 	}},
-	{"sigs.k8s.io/cluster-api", "v1.13.6", []string{
+	{module: "sigs.k8s.io/cluster-api", version: "v1.13.6", packages: []string{
 		"controllers/crdmigrator", "internal/controllers/cluster", "internal/controllers/machine",
 		"internal/controllers/machineset", "internal/util/ssa", "internal/webhooks/test", "util/patch/test",
 	}},
-	{"sigs.k8s.io/karpenter", "v1.13.0", []string{
+	{module: "sigs.k8s.io/karpenter", version: "v1.13.0", packages: []string{
 		"pkg/apis/v1", "pkg/controllers/nodeclaim/lifecycle", "pkg/controllers/nodepool/registrationhealth",
 		"pkg/controllers/state",
 	}},
-	{"github.com/fluxcd/pkg/ssa", "v0.78.0", []string{".", "jsondiff"}}, // newer ones need Go 1.27
-	{"sigs.k8s.io/lws", "v0.8.0", []string{"test/integration/controllers", "test/integration/webhooks"}},
-	{"github.com/open-policy-agent/cert-controller", "v0.16.0", []string{"pkg/rotator"}},
+	// Newer ones of fluxcd need Go 1.27.
+	{module: "github.com/fluxcd/pkg/ssa", version: "v0.78.0", packages: []string{".", "jsondiff"}},
+	{module: "github.com/fluxcd/pkg/runtime", version: "v0.117.0", packages: []string{
+		"acl", "cel", "client", "controller", "events", "patch", "secrets", "testenv",
+	}},
+	{module: "sigs.k8s.io/lws", version: "v0.8.0", packages: []string{
+		"test/integration/controllers", "test/integration/webhooks",
+	}},
+	{module: "sigs.k8s.io/jobset", version: "v0.12.0", packages: []string{
+		"test/integration/controller", "test/integration/webhook",
+	}},
+	kueue,
+	{module: "github.com/open-policy-agent/cert-controller", version: "v0.16.0", packages: []string{"pkg/rotator"}},
+}
+
+var kueue = operator{
+	module: "sigs.k8s.io/kueue", version: "v0.17.0",
+	packages: []string{
+		"test/integration/singlecluster/controller/core", "test/integration/singlecluster/webhook/core",
+		"test/integration/singlecluster/webhook/jobs",
+	},
+	makes: []made{
+		{dir: "config/components/crd/_output", from: "config/components/crd"},
+		{dir: "dep-crds/appwrapper-crds", module: "github.com/project-codeflare/appwrapper", from: "config/crd/bases"},
+		{dir: "dep-crds/jobset-operator", module: "sigs.k8s.io/jobset", from: "config/components/crd/bases"},
+		{dir: "dep-crds/kf-trainer-crds", module: "github.com/kubeflow/trainer/v2", from: "manifests/base/crds"},
+		{dir: "dep-crds/mpi-operator", module: "github.com/kubeflow/mpi-operator", from: "manifests/base"},
+		{dir: "dep-crds/ray-operator-crds", module: "github.com/ray-project/kuberay/ray-operator", from: "config/crd/bases"},
+		{
+			dir: "dep-crds/training-operator-crds", module: "github.com/kubeflow/training-operator",
+			from: "manifests/base/crds", without: "kubeflow.org_mpijobs.yaml", // mpi-operator has it
+		},
+	},
+	labels: "!slow && !redundant", // of `make test-integration-baseline`
 }
 
 // short are the suites that run without flags: many tests, of few dependencies.
@@ -37,6 +72,9 @@ type suite struct {
 // name is how the lists and the tables call it.
 func (s suite) name() string {
 	name := s.operator.module[strings.LastIndex(s.operator.module, "/")+1:]
+	if strings.HasPrefix(s.operator.module, "github.com/fluxcd/pkg/") && name != "ssa" {
+		name = "fluxcd " + name
+	}
 	if s.pkg == "." {
 		return name
 	}

@@ -25,9 +25,11 @@ const as = "1.28.0"
 func storeIn(data string) string { return filepath.Join(data, "kubebuilder-envtest") }
 
 // environment is the one in which package envtest finds the side's programs. Each is also named by
-// itself, for suites that name a directory of their own.
+// itself, for suites that name a directory of their own. A start may take long on a machine that
+// others use too.
 func (s side) environment() []string {
 	return append(os.Environ(), "KUBEBUILDER_ASSETS="+s.assets, "XDG_DATA_HOME="+s.data, "USE_EXISTING_CLUSTER=false",
+		"KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=3m",
 		"TEST_ASSET_KUBE_APISERVER="+filepath.Join(s.assets, "kube-apiserver"),
 		"TEST_ASSET_ETCD="+filepath.Join(s.assets, "etcd"),
 		"TEST_ASSET_KUBECTL="+filepath.Join(s.assets, "kubectl"))

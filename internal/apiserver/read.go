@@ -6,12 +6,15 @@ import (
 	"net/http"
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
-	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // get answers one object.
-func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+func (s *Server) get(w http.ResponseWriter, r *http.Request, q resolved) error {
+	rt := q.Route
+	if wire.AsksForChanges(rt.Query) {
+		return s.changes(w, r, q)
+	}
 	if wire.ParseBool(rt.Query, "export") { // apiserver handlers/get.go
 		return wire.BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
 	}
@@ -24,7 +27,16 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) err
 		return err
 	}
 	renderer.Share(&s.events)
-	o, err := s.cfg.Reader.Get(r.Context(), rt.Target, rt.Query.Get("resourceVersion"))
+	past, err := wire.ParseMoment(rt.Query)
+	if err != nil {
+		return err
+	}
+	var o *wire.Object
+	if past.IsZero() {
+		o, err = s.cfg.Reader.Get(r.Context(), rt.Target, rt.Query.Get("resourceVersion"))
+	} else {
+		o, err = s.getPast(w, r, q, past)
+	}
 	if err != nil {
 		return err
 	}
@@ -41,6 +53,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) err
 
 // list answers a collection.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, rt resolved) error {
+	if wire.AsksForChanges(rt.Query) {
+		return s.changes(w, r, rt)
+	}
 	of, err := s.read(r, &rt)
 	if err != nil {
 		return err
@@ -48,6 +63,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, rt resolved) error
 	l, err := of.Reader.List(r.Context(), rt.Target, of.Options)
 	if err != nil {
 		return err
+	}
+	if !of.Options.At.IsZero() {
+		w.Header().Set(pastHeader, l.ResourceVersion.String())
 	}
 	if err := auditList(r, of.renderer, l); err != nil {
 		return err

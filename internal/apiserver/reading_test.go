@@ -31,7 +31,11 @@ func (taking) Authenticate(r *http.Request) (user.Info, error) {
 }
 
 // elsewhere is a Reader of what somebody else is to answer.
-type elsewhere struct{ released int }
+type elsewhere struct {
+	apiserver.Reader // what it does not have
+
+	released int
+}
 
 func (e *elsewhere) Get(context.Context, kinds.Target, string) (*wire.Object, error) {
 	return nil, e.pass()

@@ -204,7 +204,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, q resolved) er
 	}
 	switch rt.Verb {
 	case route.Get:
-		return s.get(w, r, rt)
+		return s.get(w, r, q)
 	case route.List:
 		return s.list(w, r, q)
 	case route.Create:

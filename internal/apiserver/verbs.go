@@ -7,6 +7,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // Reader is the verbs that read. Errors are those that wire.StatusOf knows.
@@ -16,6 +17,10 @@ type Reader interface {
 	Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error)
 	// List plans and serves a LIST.
 	List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error)
+	// GetPast returns one object as it was at a moment, and the resourceVersion of the state.
+	GetPast(ctx context.Context, t kinds.Target, m wire.Moment) (*wire.Object, kube.ResourceVersion, error)
+	// Changes returns a page of a history.
+	Changes(ctx context.Context, t kinds.Target, o wire.ChangesOptions) (*wire.Changes, error)
 	// Watch plans and opens a WATCH. *kube.ExpiredError and
 	// *kube.TooLargeResourceVersionError become ERROR frames inside a 200, other
 	// errors plain answers.

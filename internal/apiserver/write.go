@@ -188,6 +188,9 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err != nil {
 		return err
 	}
+	if !selected.At.IsZero() {
+		return wire.BadRequest("at is for lists: the past cannot be deleted")
+	}
 	if err := rt.Resource.CheckFields(selected.Fields); err != nil {
 		return err
 	}

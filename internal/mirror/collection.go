@@ -170,6 +170,14 @@ func (c *Collection) Newest() int64 {
 	return c.positions.newest()
 }
 
+// Gaps returns the parts of the other server's history, among those after one position, up to another one, of which
+// only the difference is known. The first one is what was before the collection: it is after 0.
+func (c *Collection) Gaps(after, upTo int64) []wire.Gap {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.positions.gaps(after, upTo)
+}
+
 // trim drops the positions before a floor of the log, which nobody can ask for.
 func (c *Collection) trim(floor int64) {
 	c.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -177,4 +178,22 @@ func (p *positions) from(rev int64) kube.ResourceVersion {
 		return p.through
 	}
 	return p.rows[i].rv
+}
+
+// gaps returns the holes whose difference is at positions after one, up to another one.
+func (p *positions) gaps(after, upTo int64) (gaps []wire.Gap) {
+	i, _ := slices.BinarySearchFunc(p.holes, after+1, func(h hole, rev int64) int { return cmp.Compare(h.rev, rev) })
+	for _, h := range p.holes[i:] {
+		begin := int64(0)
+		if row, _ := slices.BinarySearchFunc(p.rows, h.rev, compareRev); row > 0 {
+			begin = p.rows[row-1].rev
+		}
+		if begin >= upTo {
+			break
+		}
+		if h.from+1 < h.to {
+			gaps = append(gaps, wire.Gap{After: h.from, UpTo: h.to})
+		}
+	}
+	return gaps
 }

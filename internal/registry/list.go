@@ -96,6 +96,9 @@ func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) 
 	if sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
 	}
+	if plan, err = atTime(ctx, cached, plan); err != nil {
+		return nil, err
+	}
 	state, err := stateFor(ctx, cached, t.Namespace, plan)
 	if err != nil {
 		return nil, err

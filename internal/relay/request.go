@@ -43,7 +43,11 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 	case route.List:
 	case route.Watch:
 		of.Replaced = r.replacement(rt.Resource) // before the history is looked at
-	case route.Get, route.Create, route.Update, route.Patch, route.Delete, route.DeleteCollection, route.Other:
+	case route.Get:
+		if !apiserver.ReadsPast(&rt) {
+			return Reading{}, false
+		}
+	case route.Create, route.Update, route.Patch, route.Delete, route.DeleteCollection, route.Other:
 		return Reading{}, false
 	}
 	of.Route = rt

@@ -70,7 +70,7 @@ func (r *Relay) mirrored(known *kinds.Catalog, of client.Resource) *kinds.Resour
 	resource := &kinds.Resource{
 		Group: of.Group, Version: of.Version, Plural: of.Resource, Singular: of.Singular, Kind: of.Kind,
 		ListKind:   of.Kind + "List",
-		Namespaced: of.Namespaced, Verbs: []string{"list", "watch"}, StorageVersion: of.Version, Custom: true,
+		Namespaced: of.Namespaced, Verbs: []string{"get", "list", "watch"}, StorageVersion: of.Version, Custom: true,
 		Table: kinds.Table{Columns: kinds.DefaultColumns("date"), Row: kinds.DefaultRow},
 	}
 	if own, is := r.builtin.Lookup(of.GroupVersionResource); is && own.Kind == of.Kind && own.Namespaced == of.Namespaced {

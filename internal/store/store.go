@@ -59,6 +59,10 @@ type Query struct {
 	End   string // first key after the range; "" means only the key Start
 	// AtRevision is the revision to read at; 0 means the latest durable one.
 	AtRevision int64
+	// At, if not zero, reads at the latest revision of the resource that was committed at or before a time of the
+	// wall clock; AtRevision is 0 then. Where the clock was set back, what was written last counts. The
+	// range lies in one resource. A time before what the store still has is *CompactedError.
+	At time.Time
 	// Limit is how many records are returned at most; 0 means all. A page with a
 	// limit also ends where its values become large, but never before the first
 	// record: Page.More reports whether there is more.

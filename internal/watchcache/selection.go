@@ -74,6 +74,16 @@ func (s Selection) Matches(o *wire.Object) bool {
 	return true
 }
 
+// Event returns what an entry is for a watcher of the selection, and whether it is anything. The entry has its previous
+// object if the selection looks inside.
+func (s Selection) Event(e *Entry) (event wire.WatchEvent, selected bool) {
+	t := s.transition(e)
+	if t == 0 {
+		return wire.WatchEvent{}, false
+	}
+	return e.event(t, &s), true
+}
+
 // transition returns the type of e for a watcher of the selection: Added, Modified or
 // Deleted, or 0 if the selection does not match it. e has its previous object if the
 // selection looks inside (see Cache.read).

@@ -45,6 +45,8 @@ type ListOptions struct {
 	// gaplessDelta. PlanWatch checks them.
 	BookmarkInterval *int64
 	Delta            bool
+	// At is another one, for lists: the state at a time. Zero: not given.
+	At time.Time
 }
 
 // BookmarkEvery returns how often the client wants a bookmark, or otherwise if
@@ -107,7 +109,8 @@ func ParseListOptions(q url.Values, watch bool) (ListOptions, error) {
 	if o.RV, err = kube.ParseResourceVersion(o.ResourceVersion); err != nil {
 		return ListOptions{}, BadRequest("invalid resource version: %v", err)
 	}
-	return o, nil
+	o.At, err = parseTime(q, "at")
+	return o, err
 }
 
 // parseLabels reads a label selector. Upstream's lexer takes a zero byte for the

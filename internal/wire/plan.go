@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -26,6 +27,7 @@ const (
 type ListPlan struct {
 	Mode  ListMode
 	RV    kube.ResourceVersion // for NotOlderThan, Exact and Continue
+	At    time.Time            // for Exact, instead of RV: the time of the state
 	Start string               // for the Continue modes: the first key to return, inclusive
 	Limit int64                // 0: no limit (also where the protocol says that limit is ignored)
 }
@@ -75,6 +77,8 @@ func PlanList(o ListOptions) (ListPlan, error) {
 		return ListPlan{}, invalidOptions(errs)
 	}
 	switch {
+	case !o.At.IsZero():
+		return ListPlan{Mode: ListExact, At: o.At, Limit: o.Limit}, nil
 	case o.Continue != "":
 		return planContinue(o)
 	case o.ResourceVersion == "":
@@ -126,6 +130,9 @@ func checkList(o ListOptions) field.ErrorList {
 	}
 	if o.Delta {
 		errs = append(errs, field.Forbidden(field.NewPath("gaplessDelta"), "gaplessDelta is forbidden for list"))
+	}
+	if !o.At.IsZero() && (o.ResourceVersion != "" || o.Match != MatchUnset || o.Continue != "") {
+		errs = append(errs, field.Forbidden(field.NewPath("at"), "at is forbidden with resourceVersion and with continue"))
 	}
 	return errs
 }
@@ -207,6 +214,9 @@ func checkExtensions(o ListOptions, initial bool) field.ErrorList {
 		errs = append(errs,
 			field.Invalid(field.NewPath("bookmarkIntervalSeconds"), *n,
 				fmt.Sprintf("must be between 1 and %d", MaxBookmarkInterval)))
+	}
+	if !o.At.IsZero() {
+		errs = append(errs, field.Forbidden(field.NewPath("at"), "at is forbidden for watch"))
 	}
 	if o.Delta && !initial {
 		errs = append(errs, field.Forbidden(field.NewPath("gaplessDelta"), "gaplessDelta requires sendInitialEvents=true"))

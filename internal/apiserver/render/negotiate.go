@@ -44,6 +44,9 @@ type Form struct {
 // IsTable reports whether objects are shown as rows of a table.
 func (into *Form) IsTable() bool { return into.shape == shapeTable }
 
+// IsProtobuf reports whether the answer is in protobuf.
+func (into *Form) IsProtobuf() bool { return into.format == formatProtobuf }
+
 // Negotiate returns the first form that the client accepts and the server has, in the order
 // of upstream's (apiserver handlers/negotiation). Errors: 406 with the list of the media
 // types that the server has.

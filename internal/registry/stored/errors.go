@@ -55,7 +55,7 @@ func expired(e *store.CompactedError, kind kube.ExpiredKind) error {
 		Reason: e.Reason, RemovedAt: e.RemovedAt, Kind: kind,
 	}
 	if !e.FloorTime.IsZero() {
-		out.OldestAge = time.Since(e.FloorTime)
+		out.OldestAge, out.OldestTime = time.Since(e.FloorTime), e.FloorTime
 	}
 	return out
 }

@@ -186,19 +186,24 @@ func (r *Resource) object(
 
 // Entry turns a change of the store, with all its values, into an entry of the watch cache.
 func (r *Resource) Entry(c store.Change) (*watchcache.Entry, error) {
-	var object, previous *wire.Object
-	var err error
-	if c.Previous != nil {
+	object, previous, err := r.objects(c)
+	if err != nil {
+		return nil, err
+	}
+	return r.entryOf(c, object, previous)
+}
+
+// objects decodes the objects after and before a change, those of which it has the value.
+func (r *Resource) objects(c store.Change) (object, previous *wire.Object, err error) {
+	if c.Previous != nil && c.Previous.Value != nil {
 		if previous, err = r.Object(c.Key, c.Previous.Value, c.Previous.ModRevision); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if !c.Deleted {
-		if object, err = r.Object(c.Key, c.Value, c.Revision); err != nil {
-			return nil, err
-		}
+		object, err = r.Object(c.Key, c.Value, c.Revision)
 	}
-	return r.entryOf(c, object, previous)
+	return object, previous, err
 }
 
 // Deletion turns a deletion into an entry of the watch cache, whose last content is that of an object.

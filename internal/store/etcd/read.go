@@ -17,6 +17,11 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	if err != nil {
 		return store.Page{}, err
 	}
+	if !q.At.IsZero() {
+		if q.AtRevision, err = s.committedBy(ctx, q, at); err != nil {
+			return store.Page{}, err
+		}
+	}
 	below, revision := q, at.rev
 	below.AtRevision = at.pos
 	if q.AtRevision > 0 {
@@ -46,6 +51,18 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 		}
 	}
 	return page, nil
+}
+
+// committedBy returns the revision that a resource had at a time: that of the last of its changes that this replica
+// had seen by then. What came while it was away is as old as its return.
+func (s *Store) committedBy(ctx context.Context, q store.Query, visible moment) (int64, error) {
+	page, err := s.log.Read(ctx, store.Query{
+		Start: q.Start, End: q.End, At: q.At, Limit: 1, Want: func(string, int64) bool { return false },
+	})
+	if err != nil {
+		return 0, s.expired(err, 0)
+	}
+	return max(s.revision(min(page.Revision, visible.pos)), 1), nil
 }
 
 // position returns the position at which the state is that at a revision that was reached. Errors:

@@ -15,7 +15,7 @@ func (l *Log) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	if ctx.Err() != nil {
 		return store.Page{}, context.Cause(ctx)
 	}
-	if q.AtRevision < 0 || q.Limit < 0 {
+	if q.AtRevision < 0 || q.Limit < 0 || !q.At.IsZero() && (q.AtRevision != 0 || span(q).Single() == "") {
 		return store.Page{}, fmt.Errorf("read at revision %d with limit %d: %w", q.AtRevision, q.Limit, store.ErrInvalid)
 	}
 	v, err := l.view(q)
@@ -63,16 +63,23 @@ func (l *Log) view(q store.Query) (view, error) {
 	}
 	revision := q.AtRevision
 	switch {
+	case !q.At.IsZero():
+		var err error
+		if revision, err = l.committedByLocked(span(q), q.At); err != nil {
+			return view{}, err
+		}
 	case revision == 0:
 		revision = l.current
 	case revision > l.current:
 		return view{}, &store.FutureRevisionError{Requested: revision, Current: l.current}
 	}
-	if err := l.index.Check(index.Span{Start: q.Start, End: q.End}, revision); err != nil {
+	if err := l.index.Check(span(q), revision); err != nil {
 		return view{}, err
 	}
 	return view{keys: l.snapshotLocked(), set: l.segments.hold(), revision: revision}, nil
 }
+
+func span(q store.Query) index.Span { return index.Span{Start: q.Start, End: q.End} }
 
 func (l *Log) snapshotLocked() *index.KeyMap {
 	if l.snapshot == nil {

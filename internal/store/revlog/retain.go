@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
 const (
@@ -136,6 +138,36 @@ func (l *Log) revisionAtLocked(millis int64) int64 {
 		last = first - 1
 	}
 	return l.index.LatestBefore(millis, l.compacted.Revision, last)
+}
+
+// committedByLocked returns the latest revision of one resource that was committed at or before a time, or one before
+// its first: its state is the same at all between two of its own. Errors: *store.CompactedError.
+func (l *Log) committedByLocked(s index.Span, at time.Time) (int64, error) {
+	resource := l.index.Resources[s.Single()]
+	if resource == nil {
+		resource = &index.Resource{Floor: l.index.Rest}
+	}
+	found, last := int64(0), l.current
+	for _, first := range slices.Backward(l.setbacks) {
+		if found = l.index.LatestOf(resource, at.UnixMilli(), first, last); found > 0 {
+			break
+		}
+		last = first - 1
+	}
+	if found == 0 {
+		found = l.index.LatestOf(resource, at.UnixMilli(), 0, last)
+	}
+	switch floor := resource.Floor; {
+	case found > 0 && found >= floor.Revision:
+		return found, nil
+	case floor.Revision > 0 && (floor.Millis == 0 || at.UnixMilli() < floor.Millis):
+		return 0, l.index.Check(s, floor.Revision-1)
+	case floor.Revision > 0:
+		return floor.Revision, nil
+	case len(resource.Changes) > 0:
+		return max(resource.Changes[0].Revision-1, 1), nil
+	}
+	return max(l.current, 1), nil
 }
 
 // noteTime compares the time of a write with that of the one before it. A setback in what is

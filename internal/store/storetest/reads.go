@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 )
@@ -407,5 +408,63 @@ func closedFeedsSaySo(b *bench) {
 	}
 	if _, err := feed.Next(ctx); !errors.Is(err, store.ErrClosed) {
 		b.Errorf("a closed feed gives %v, want ErrClosed", err)
+	}
+}
+
+// readAtATimeIsTheStateThen reads at moments between writes. Clocks of replicas say when they saw a write.
+func readAtATimeIsTheStateThen(b *bench) {
+	type moment struct {
+		at       time.Time
+		revision int64
+	}
+	all := func(q store.Query) []store.Record {
+		q.Start, q.End = "pods/", store.PrefixEnd("pods/")
+		return append([]store.Record{}, b.read(q).Records...)
+	}
+	var moments []moment
+	note := func() {
+		revision := b.current()
+		<-time.After(4 * time.Millisecond) // times are of ms
+		moments = append(moments, moment{time.Now(), revision})
+		<-time.After(4 * time.Millisecond)
+	}
+	b.put("pods/a", "1")
+	note()
+	b.put("pods/b", "1")
+	b.put("pods/a", "2")
+	note()
+	b.put("configmaps/a", "of another resource")
+	note()
+	b.remove("pods/b")
+	note()
+	b.put("pods/b", "2")
+	note()
+	for i, m := range moments {
+		b.equal(fmt.Sprintf("state at moment %d", i), all(store.Query{At: m.at}), all(store.Query{AtRevision: m.revision}))
+		page := b.read(store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), At: m.at, Limit: 1})
+		b.equal("its revision reads the same", all(store.Query{AtRevision: page.Revision}), all(store.Query{At: m.at}))
+	}
+	b.equal("in the future", all(store.Query{At: time.Now().Add(time.Hour)}), all(store.Query{}))
+	none := b.read(store.Query{Start: "secrets/", End: "secrets0", At: moments[0].at})
+	b.equal("a resource without objects", len(none.Records), 0)
+
+	if _, err := b.store.Compact(b.Context(), store.Compaction{UpTo: moments[3].revision}); err != nil {
+		b.Fatalf("compact: %v", err)
+	}
+	_, err := b.store.Read(b.Context(), store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), At: moments[0].at})
+	if e, is := errors.AsType[*store.CompactedError](err); !is || e.Floor == 0 || e.FloorTime.Before(moments[0].at) {
+		b.Errorf("at a time that is compacted: %v", err)
+	}
+	b.equal("at the floor", all(store.Query{At: moments[3].at}), all(store.Query{AtRevision: moments[3].revision}))
+	b.equal("after the floor", all(store.Query{At: moments[4].at}), all(store.Query{AtRevision: moments[4].revision}))
+	whole := b.read(store.Query{Start: "configmaps/", End: "configmaps0", At: moments[2].at})
+	b.equal("what nothing was removed of", len(whole.Records), 1)
+	for _, q := range []store.Query{
+		{Start: "", End: "\xff", At: moments[4].at},
+		{Start: "pods/a", At: moments[4].at, AtRevision: moments[4].revision},
+	} {
+		if _, err := b.store.Read(b.Context(), q); !errors.Is(err, store.ErrInvalid) {
+			b.Errorf("%+v: %v, want an invalid request", q, err)
+		}
 	}
 }

@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"ClosedStoresSaySo", closedStoresSaySo},
 
 		{"ReadAtEveryRevisionEqualsReplay", readAtEveryRevisionEqualsReplay},
+		{"ReadAtATimeIsTheStateThen", readAtATimeIsTheStateThen},
 		{"LimitSaysWhatRemains", limitSaysWhatRemains},
 		{"LargeValuesEndAPage", largeValuesEndAPage},
 		{"ValuesThatAreNotWantedAreLeftOut", unwantedValues},

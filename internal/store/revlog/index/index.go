@@ -266,19 +266,25 @@ func (x *Index) SpareFloors() (names []string, rest format.Mark) {
 func (x *Index) LatestBefore(millis, first, last int64) int64 {
 	var latest int64
 	for _, r := range x.Resources {
-		changes := r.After(first - 1)
-		changes = changes[:len(changes)-len(ChangesAfter(changes, last))]
-		i, _ := slices.BinarySearchFunc(changes, millis, func(c Change, millis int64) int {
-			if v, ok := x.Version(c); ok && v.Millis > millis {
-				return 1
-			}
-			return -1
-		})
-		if i > 0 {
-			latest = max(latest, changes[i-1].Revision)
-		}
+		latest = max(latest, x.LatestOf(r, millis, first, last))
 	}
 	return latest
+}
+
+// LatestOf is LatestBefore for one resource.
+func (x *Index) LatestOf(r *Resource, millis, first, last int64) int64 {
+	changes := r.After(first - 1)
+	changes = changes[:len(changes)-len(ChangesAfter(changes, last))]
+	i, _ := slices.BinarySearchFunc(changes, millis, func(c Change, millis int64) int {
+		if v, ok := x.Version(c); ok && v.Millis > millis {
+			return 1
+		}
+		return -1
+	})
+	if i == 0 {
+		return 0
+	}
+	return changes[i-1].Revision
 }
 
 // Load adds a version in any order; Finish must follow the last.
