@@ -144,10 +144,11 @@ func TestNoBatchCostsMoreThanItsSizeAroundValuesThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var all []sample
 			for try := range 4 { // see TestNoRequestCostsMoreThanItsSize
-				all = nil
-				for n := 256; len(all) <= doublings || all[len(all)-1].cost < 120*time.Millisecond<<try; n *= 2 {
-					all = append(all, publish(t, n, single))
+				var again []sample
+				for n := 256; len(again) <= doublings || again[len(again)-1].cost < 120*time.Millisecond<<try; n *= 2 {
+					again = append(again, publish(t, n, single))
 				}
+				all = least(all, again)
 				if worst(all) <= mostGrowth {
 					break
 				}

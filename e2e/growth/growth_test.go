@@ -210,6 +210,18 @@ func (s *server) grow(d *dimension, enough time.Duration) (all []sample) {
 	return all
 }
 
+// least has of each size the series' smallest cost: what else the process and the machine did is in the others.
+func least(all, again []sample) []sample {
+	for i, one := range again {
+		if i == len(all) {
+			all = append(all, one)
+		} else if one.cost < all[i].cost {
+			all[i] = one
+		}
+	}
+	return all
+}
+
 // growth is by how much twice the size costs more at the end of a series.
 func growth(all []sample) float64 {
 	if len(all) <= doublings {
@@ -250,7 +262,7 @@ func TestNoRequestCostsMoreThanItsSize(t *testing.T) {
 			var all []sample
 			// Noise, such as the first collection of memory, counts less in what costs more.
 			for try := range 4 {
-				if all = s.grow(&d, enough<<try); worst(all) <= most {
+				if all = least(all, s.grow(&d, enough<<try)); worst(all) <= most {
 					break
 				}
 			}

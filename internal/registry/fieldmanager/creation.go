@@ -79,12 +79,15 @@ func (f *fieldManager) created(object map[string]any, manager string) (managed [
 	w := walker{memory: m}
 	all := fields{below: m.take(len(object))}
 	for name, member := range object {
-		if name == "apiVersion" || name == "kind" || f.ignored[name] {
+		if name == "apiVersion" || name == "kind" {
 			continue
 		}
 		of, ok := w.member(f.root, name, f.blank, member)
-		if !ok {
+		if !ok { // what is ignored has to be of its type, too
 			return nil, false
+		}
+		if f.ignored[name] {
+			continue
 		}
 		if name == "metadata" {
 			of.own = false
