@@ -12,7 +12,7 @@ type Counter struct {
 	// Path is a part of the URL of the resource that is counted.
 	Path string
 
-	lists, streams, watches atomic.Int64
+	lists, streams, watches, failed atomic.Int64
 }
 
 // Wrap counts the requests that go through it.
@@ -27,7 +27,13 @@ func (c *Counter) Wrap(next http.RoundTripper) http.RoundTripper {
 				c.streams.Add(1)
 			default:
 				c.watches.Add(1)
+				return next.RoundTrip(r)
 			}
+			resp, err := next.RoundTrip(r)
+			if err == nil && resp.StatusCode >= http.StatusInternalServerError {
+				c.failed.Add(1)
+			}
+			return resp, err
 		}
 		return next.RoundTrip(r)
 	})
@@ -40,6 +46,10 @@ func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r
 // Lists returns how often the whole state was requested, by LIST or by streaming
 // list, including requests that failed.
 func (c *Counter) Lists() int64 { return c.lists.Load() + c.streams.Load() }
+
+// Answered returns how many of Lists the server did not answer with an error of its own, such as
+// that its etcd was too slow.
+func (c *Counter) Answered() int64 { return c.Lists() - c.failed.Load() }
 
 // String returns all three numbers.
 func (c *Counter) String() string {

@@ -112,7 +112,7 @@ func play(t *testing.T, url string, web *http.Client, phases []phase, informers 
 		for _, v := range inf.Witness.Violations() {
 			t.Errorf("%s: %s", inf.Name, v)
 		}
-		if lists := inf.Counter.Lists() - inf.restored; inf.MaxLists > 0 && lists > inf.MaxLists {
+		if lists := inf.Counter.Answered() - inf.restored; inf.MaxLists > 0 && lists > inf.MaxLists {
 			t.Errorf("%s listed %d times, more than %d", inf.Name, lists, inf.MaxLists)
 		}
 		t.Logf("%-24s %s; %s; %d writes", inf.Name+":", inf.Counter, inf.Witness, inf.writer.n)
@@ -188,7 +188,7 @@ func (ph phase) run(ctx context.Context, t *testing.T, informers []*Informer) {
 	working := make(chan struct{})
 	var writers sync.WaitGroup
 	for i, inf := range informers {
-		before[i], acked[i] = inf.Counter.Lists(), len(inf.writer.acked)
+		before[i], acked[i] = inf.Counter.Answered(), len(inf.writer.acked)
 		writers.Go(func() { errs[i] = inf.writer.work(ctx, ph.writes, pace) })
 	}
 	var waiter sync.WaitGroup
@@ -209,7 +209,7 @@ func (ph phase) run(ctx context.Context, t *testing.T, informers []*Informer) {
 	}
 	for i, inf := range informers {
 		inf.waitForState(ctx, t, ph.name)
-		lists := inf.Counter.Lists() - before[i]
+		lists := inf.Counter.Answered() - before[i]
 		if ph.restore != nil {
 			inf.restored += lists
 			t.Logf("%-30s %-24s %d lists", ph.name, inf.Name, lists)
