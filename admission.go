@@ -84,7 +84,10 @@ func (s *Server) admit(cfg *registry.Config) {
 	})
 	authorizer := admission.Authorizer(s.authorizer)
 	s.policies = policy.New(policy.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
-	s.webhooks = webhook.New(webhook.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
+	s.webhooks = webhook.New(webhook.Config{
+		Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger,
+		Shown: s.shown,
+	})
 	cfg.Followers = append(append(cfg.Followers, s.policies, s.webhooks), s.tables...)
 	cfg.Followers = append(cfg.Followers, s.quotas.Table(), s.quotas.Classes())
 	if slices.ContainsFunc(s.plugins, func(p plugins.Plugin) bool { return p.Name == quotas.Name }) {

@@ -23,6 +23,7 @@ func (s *Server) aggregate(cfg *registry.Config) {
 		Registers: s.cfg.Bootstrap != BootstrapNone, Shared: s.cfg.Etcd.used(),
 	})
 	cfg.Followers = append(cfg.Followers, s.behind)
+	cfg.Elsewhere = s.behind
 }
 
 // makeAPIServices makes those of the versions that this server serves, before it is ready.

@@ -28,9 +28,10 @@ import (
 type behind struct {
 	*httptest.Server
 
-	bundle []byte      // of its CA
-	next   chan string // what a watch sends
-	broken atomic.Bool // it answers 500
+	bundle []byte                  // of its CA
+	next   chan string             // what a watch sends
+	broken atomic.Bool             // it answers 500
+	other  atomic.Pointer[storing] // who answers instead; nil: nobody
 }
 
 // aggregating returns a server, and one behind it that trusts it, for which there is no APIService yet.
@@ -80,7 +81,9 @@ const (
 // ServeHTTP implements http.Handler.
 func (b *behind) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	switch {
+	switch other := b.other.Load(); {
+	case other != nil:
+		other.ServeHTTP(w, r)
 	case b.broken.Load():
 		http.Error(w, "broken", http.StatusInternalServerError)
 	case r.URL.Path == "/apis":

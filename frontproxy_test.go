@@ -98,6 +98,7 @@ func TestWithoutAFrontProxyItsHeadersAreRefused(t *testing.T) {
 }
 
 // TestServersBehindLearnWhomToTrust reads the ConfigMap, and what becomes of it when others write it or a file changes.
+// With BootstrapServer it is there if CAs were given.
 func TestServersBehindLearnWhomToTrust(t *testing.T) {
 	const path = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 	proxies, another := newAuthority(t, "proxies"), newAuthority(t, "another")
@@ -107,11 +108,15 @@ func TestServersBehindLearnWhomToTrust(t *testing.T) {
 		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw}))
 	}
 	for name, c := range map[string]struct {
-		proxy gapless.FrontProxy
-		want  map[string]string
+		bootstrap gapless.Bootstrap
+		clients   string
+		proxy     gapless.FrontProxy
+		want      map[string]string
 	}{
-		"without a proxy": {},
+		"without a proxy":     {bootstrap: gapless.BootstrapCluster},
+		"with CAs of clients": {bootstrap: gapless.BootstrapServer, clients: file},
 		"with a proxy": {
+			gapless.BootstrapServer, "",
 			gapless.FrontProxy{ClientCAFile: file, AllowedNames: []string{"front"}, UsernameHeaders: []string{"X-Remote-User"}},
 			map[string]string{
 				"requestheader-client-ca-file": inPEM(proxies), "requestheader-allowed-names": `["front"]`,
@@ -121,8 +126,14 @@ func TestServersBehindLearnWhomToTrust(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newRig(t, gapless.Authentication{FrontProxy: c.proxy})
+			g := newRigOf(t, gapless.Config{
+				Bootstrap:      c.bootstrap,
+				Authentication: gapless.Authentication{ClientCAFile: c.clients, FrontProxy: c.proxy},
+			})
 			own := inPEM(g.authority())
+			if c.clients != "" {
+				own += inPEM(proxies)
+			}
 			want := map[string]any{"client-ca-file": own}
 			for key, value := range c.want {
 				want[key] = value

@@ -9,6 +9,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins/accounts"
 	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
 	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
+	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/kinds"
 )
 
@@ -28,12 +29,15 @@ func (s *Server) choosePlugins() error {
 	s.cluster = &cluster{}
 	all, tables, err := catalog.All(catalog.Config{
 		Cluster: s.cluster, Authorizer: asked{s.cluster}, Settings: settings,
+		MayWait:   func() bool { return s.chain != nil && s.chain.MayWait() },
 		Resources: func() []*kinds.Resource { return s.cluster.live.Load().Resources() },
 		NotReady:  s.cfg.DefaultNotReadyTolerationSeconds, Unreachable: s.cfg.DefaultUnreachableTolerationSeconds,
 	})
 	var wrong error
 	s.quotas, wrong = quotas.New(settings[quotas.Name], s.cluster)
-	if err := errors.Join(err, wrong); err != nil {
+	err = errors.Join(err, wrong)
+	if s.shown, wrong = webhook.ReadShown(settings); err != nil || wrong != nil {
+		err = errors.Join(err, wrong)
 		return fmt.Errorf("admission configuration %s: %w", s.cfg.AdmissionControlConfigFile, err)
 	}
 	for _, t := range tables {

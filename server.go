@@ -80,6 +80,7 @@ type Server struct {
 	tables      []registry.Follower // what plugins look up
 	policies    *policy.Plugin      // of admission
 	webhooks    *webhook.Plugin     // of admission
+	shown       webhook.Shown       // credentials of admission
 	quotas      *quotas.Plugin      // of admission; the controller of quotas shares what it knows
 	backend     *backend
 	behind      *aggregator.Aggregator
@@ -256,7 +257,9 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 		Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger, ServiceIP: s.addresses.First,
 		ServiceRanges: ranges,
 	}
-	if s.cfg.Bootstrap != BootstrapServer || s.cfg.Authentication.FrontProxy.ClientCAFile != "" {
+	// Tests of clients, and suites, count on ConfigMaps that are their own, where nobody has given a CA.
+	a := s.cfg.Authentication
+	if s.cfg.Bootstrap != BootstrapServer || a.ClientCAFile != "" || a.FrontProxy.ClientCAFile != "" {
 		cfg.Trust = s.trust
 	}
 	if s.cfg.Etcd.used() {

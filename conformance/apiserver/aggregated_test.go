@@ -8,16 +8,22 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/oracle/etcd"
@@ -33,7 +39,70 @@ func TestAggregated(t *testing.T) {
 	for _, s := range []*server{servers.upstream, servers.gapless, servers.replica} {
 		s.aggregate(t, startSample(t, s, front))
 	}
+	compareSwagger(t, servers)
 	compare(t, "testdata/aggregated", servers)
+}
+
+// compareSwagger compares what the servers say of the kinds of the sample in OpenAPI v2: its paths, and the definitions to
+// which these refer, which are shared with the servers' own where they are equal.
+func compareSwagger(t *testing.T, servers *servers) {
+	t.Helper()
+	said := map[string]map[string]any{}
+	for name, s := range map[string]*server{
+		"kube-apiserver": servers.upstream, "gapless": servers.gapless, "gapless over etcd": servers.replica,
+	} {
+		said[name] = s.sampleSwagger(t)
+	}
+	for _, name := range []string{"gapless", "gapless over etcd"} {
+		if diff := cmp.Diff(said["kube-apiserver"], said[name]); diff != "" {
+			t.Errorf("OpenAPI v2 of %s (- kube-apiserver):\n%s", name, diff)
+		}
+	}
+}
+
+// sampleSwagger returns the paths and definitions of the sample, and the names of all that they refer to, when they are in
+// the document.
+func (s *server) sampleSwagger(t *testing.T) map[string]any {
+	t.Helper()
+	var doc struct{ Paths, Definitions map[string]any }
+	for len(doc.Paths) == 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the document has no paths of the sample")
+		}
+		if err := json.Unmarshal(must(t, s.target, http.MethodGet, "/openapi/v2", ""), &doc); err != nil {
+			t.Fatalf("decode OpenAPI v2: %v", err)
+		}
+		maps.DeleteFunc(doc.Paths, func(path string, _ any) bool {
+			return !strings.HasPrefix(path, "/apis/wardle.example.com/v1alpha1/")
+		})
+		select {
+		case <-time.After(time.Second):
+		case <-t.Context().Done():
+		}
+	}
+	maps.DeleteFunc(doc.Definitions, func(name string, _ any) bool { return !strings.Contains(name, "wardle") })
+	refs := map[string]bool{}
+	var find func(v any)
+	find = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, is := v["$ref"].(string); is {
+				refs[ref] = true
+			}
+			for _, member := range v {
+				find(member)
+			}
+		case []any:
+			for _, member := range v {
+				find(member)
+			}
+		}
+	}
+	find(doc.Paths)
+	find(doc.Definitions)
+	return map[string]any{
+		"paths": doc.Paths, "definitions": doc.Definitions, "references": slices.Sorted(maps.Keys(refs)),
+	}
 }
 
 // frontProxy has the files of a client certificate, and of its CA, which is the certificate itself.

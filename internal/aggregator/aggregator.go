@@ -63,6 +63,7 @@ type Aggregator struct {
 	some atomic.Bool
 
 	looks  loop // at discovery documents
+	reads  loop // of documents of OpenAPI v2
 	checks loop // of availability
 	writes loop // of APIServices for what is served here
 
@@ -85,6 +86,8 @@ type service struct {
 	marked time.Time
 	found  *discoveryv2.APIVersionDiscovery // nil: not looked at yet
 	paths  map[string]string                // of documents of OpenAPI v3, by their names
+	// swagger is the document of OpenAPI v2; nil: there is none yet.
+	swagger *Swagger
 }
 
 // New returns an aggregator without APIServices. It starts no goroutine and opens no connection.
@@ -189,7 +192,7 @@ func (a *Aggregator) change(o *wire.Object, deleted bool) {
 	a.forgetLocked(name, was)
 	switch {
 	case same:
-		now.found, now.paths = was.found, was.paths
+		now.found, now.paths, now.swagger = was.found, was.paths, was.swagger
 	case was != nil && was.backend != nil:
 		was.backend.close()
 		delete(a.answers, was.backend.reference()) // others of the same Service ask again
@@ -204,6 +207,7 @@ func (a *Aggregator) change(o *wire.Object, deleted bool) {
 	}
 	if now != nil && now.backend != nil {
 		a.looks.add(name)
+		a.reads.add(name)
 	}
 }
 
@@ -287,6 +291,11 @@ func (a *Aggregator) Any() bool { return a.some.Load() }
 // Run asks the servers behind for their documents until ctx ends. It is called once.
 func (a *Aggregator) Run(ctx context.Context) error {
 	defer a.closeBackends()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { // it is Run's, and ends with ctx
+		_ = a.reads.run(ctx, how{workers: 1, first: firstLook, last: lookEvery, names: a.remote(), do: a.lookAtSwagger})
+	})
 	return a.looks.run(ctx, how{workers: lookers, first: firstLook, last: lookEvery, names: a.remote(), do: a.look})
 }
 

@@ -40,7 +40,8 @@ type Backend struct {
 	available bool
 
 	at     *upstream.Server
-	broken error // of a configuration that cannot be used: there is no server then
+	broken error         // of a configuration that cannot be used: there is no server then
+	places chan struct{} // holds one token for each resource of a namespace that is being deleted
 }
 
 // unresolvedError says that a Service has no address.
@@ -51,7 +52,7 @@ func (e *unresolvedError) Error() string { return e.cause.Error() }
 
 // newBackend returns the server of an APIService that names a Service.
 func newBackend(cfg *Config, of *apiregistrationv1.APIService) *Backend {
-	b := (&Backend{cfg: cfg}).withStatus(of)
+	b := (&Backend{cfg: cfg, places: make(chan struct{}, deletions)}).withStatus(of)
 	s := b.reference()
 	host := s.Name + "." + s.Namespace + ".svc"
 	b.at, b.broken = upstream.Open(&rest.Config{

@@ -291,16 +291,30 @@ type got struct {
 	body   []byte
 }
 
+// question is what a server behind is asked.
+type question struct {
+	method, path, query string
+	header              http.Header
+	body                string
+}
+
 // get asks the server behind in a user's name.
 func (b *Backend) get(ctx context.Context, u user.Info, path string, header http.Header) (got, error) {
+	return b.do(ctx, u, question{method: http.MethodGet, path: path, header: header})
+}
+
+// do is get with any method.
+func (b *Backend) do(ctx context.Context, u user.Info, q question) (got, error) {
 	if b.broken != nil {
 		return got{}, b.broken
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.at.URL.JoinPath(path).String(), http.NoBody)
+	at := b.at.URL.JoinPath(q.path)
+	at.RawQuery = q.query
+	req, err := http.NewRequestWithContext(ctx, q.method, at.String(), strings.NewReader(q.body))
 	if err != nil {
-		return got{}, fmt.Errorf("ask for %s: %w", path, err)
+		return got{}, fmt.Errorf("ask for %s: %w", q.path, err)
 	}
-	req.Header = header
+	req.Header = q.header
 	resp, err := as(u, b.at).RoundTrip(req)
 	if err != nil {
 		return got{}, err
@@ -308,7 +322,7 @@ func (b *Backend) get(ctx context.Context, u user.Info, path string, header http
 	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err != nil {
-		return got{}, fmt.Errorf("read the answer to %s: %w", path, err)
+		return got{}, fmt.Errorf("read the answer to %s: %w", q.path, err)
 	}
 	if len(body) > maxDocument {
 		return got{}, errTooLarge

@@ -7,6 +7,8 @@ import (
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/internal/kinds/openapi"
 )
 
 // checkVersion holds what clients need of a document, whatever a server behind has sent.
@@ -80,6 +82,54 @@ func FuzzOpenAPIIndex(f *testing.F) {
 		for name, at := range paths {
 			if name != "apis/a.b/v1" || !strings.HasPrefix(at, "/openapi/v3/apis/a.b/v1") {
 				t.Errorf("%q is at %q", name, at)
+			}
+		}
+	})
+}
+
+// FuzzPages reads lists of a server behind: what is named in them is deleted, so that no name may lead elsewhere.
+func FuzzPages(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"continue":"c"},"items":[{"metadata":{"name":"a","finalizers":["x/y"]}}]}`))
+	f.Add([]byte(`{"items":[{"metadata":{"name":"../b"}},{}]}`))
+	f.Add([]byte(`{"items":null}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		page, err := readPage(body)
+		if err != nil {
+			return
+		}
+		for _, o := range page.Items {
+			if o.Name == "" || o.Name == ".." || strings.Contains(o.Name, "/") {
+				t.Errorf("there is a name %q", o.Name)
+			}
+		}
+	})
+}
+
+// FuzzSwagger reads documents of OpenAPI v2: what is kept of one is about the version, and can be read again.
+func FuzzSwagger(f *testing.F) {
+	f.Add([]byte(`{"swagger":"2.0","paths":{"/apis/a.b/v1/things":{"get":{"parameters":[{"$ref":"#/parameters/p"}],"responses":
+		{"200":{"description":"","schema":{"$ref":"#/definitions/x"}}}}},"/api/v1/pods":{}},"definitions":{"x":{"properties":{
+		"y":{"$ref":"#/definitions/x"}},"x-kubernetes-group-version-kind":[{"group":"","version":"v1","kind":"Pod"}]}},
+		"parameters":{"p":{"name":"p","in":"query","type":"string"}}}`))
+	f.Add([]byte(`{"paths":{"/apis/a.b/v1/":[]}}`))
+	f.Add([]byte(`{"paths":{"/apis/a.b/v1/":{"$ref":{}}},"definitions":null}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s, err := ReadSwagger(body, schema.GroupVersion{Group: "a.b", Version: "v1"})
+		if err != nil || s.zipped == nil {
+			return
+		}
+		said, err := s.Read()
+		if err != nil {
+			t.Fatalf("it cannot be read again: %v", err)
+		}
+		for path := range said.Paths {
+			if !strings.HasPrefix(path, "/apis/a.b/v1/") {
+				t.Errorf("there is a path %q", path)
+			}
+		}
+		for _, form := range []openapi.Form{openapi.JSON, openapi.Protobuf} {
+			if _, err := said.Fragment(form); err != nil {
+				t.Errorf("in form %d: %v", form, err)
 			}
 		}
 	})

@@ -16,7 +16,9 @@ type Versions struct {
 	All []Version
 	// Paths has where documents of OpenAPI v3 are, by their names.
 	Paths map[string]string
-	of    map[schema.GroupVersion]int
+	// Swaggers are what is said in OpenAPI v2, in the order in which it is merged.
+	Swaggers []*Swagger
+	of       map[schema.GroupVersion]int
 }
 
 // Version is one of Versions.
@@ -45,6 +47,9 @@ func (a *Aggregator) Versions() *Versions {
 			GroupVersion: gv, GroupPriority: b.spec.GroupPriorityMinimum, Priority: b.spec.VersionPriority, Discovery: s.found,
 		})
 		maps.Copy(v.Paths, s.paths)
+		if s.swagger != nil && s.swagger.zipped != nil {
+			v.Swaggers = append(v.Swaggers, s.swagger)
+		}
 	}
 	slices.SortFunc(v.All, func(a, b Version) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Version, b.Version))
@@ -52,8 +57,22 @@ func (a *Aggregator) Versions() *Versions {
 	for i := range v.All {
 		v.of[v.All[i].GroupVersion] = i
 	}
+	v.sortSwaggers()
 	a.versions = v
 	return v
+}
+
+// sortSwaggers puts the documents into the order in which upstream merges them (kube-aggregator pkg/controllers/openapi
+// aggregator/priority.go): by the highest priority that an APIService of the group has, and by name.
+func (v *Versions) sortSwaggers() {
+	groups := map[string]int32{}
+	for _, one := range v.All {
+		groups[one.Group] = max(groups[one.Group], one.GroupPriority)
+	}
+	slices.SortFunc(v.Swaggers, func(a, b *Swagger) int {
+		return cmp.Or(cmp.Compare(groups[b.Group], groups[a.Group]),
+			strings.Compare(nameOf(a.GroupVersion), nameOf(b.GroupVersion)))
+	})
 }
 
 // Of returns those of a group.

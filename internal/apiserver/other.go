@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver/discovery"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
@@ -101,13 +102,17 @@ func (s *Server) serveSwagger(w http.ResponseWriter, r *http.Request, sender str
 		return wire.NotAcceptable(swagger.Accepted())
 	}
 	catalog := s.cfg.Live.Load()
-	doc := s.swagger.Built(catalog, form)
+	var behind []*aggregator.Swagger
+	if others := s.aggregated(); others != nil {
+		behind = others.Swaggers
+	}
+	doc := s.swagger.Built(catalog, behind, form)
 	if doc == nil {
 		release, err := s.load.Take(r.Context(), s.load.Processors, sender)
 		if err != nil {
 			return err
 		}
-		doc, err = s.swagger.Build(r.Context(), catalog, form)
+		doc, err = s.swagger.Build(r.Context(), catalog, behind, form)
 		release()
 		if err != nil {
 			return err

@@ -20,6 +20,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 )
@@ -38,28 +40,30 @@ const (
 
 // Caller posts to one webhook. It is safe for concurrent use.
 type Caller struct {
-	at     url.URL
-	client *http.Client
-	slots  chan struct{} // holds one token for each call under way
-	limit  int           // of an answer, in bytes
-	broken error         // of a configuration that cannot be used
+	at          url.URL
+	client      *http.Client
+	connections *http.Transport
+	slots       chan struct{} // holds one token for each call under way
+	limit       int           // of an answer, in bytes
+	broken      error         // of a configuration that cannot be used
+	passing     bool          // broken may pass: it is a file that cannot be read now
 }
 
 func newCaller(cfg Config, w *kinds.Webhook) *Caller {
 	k := &Caller{slots: make(chan struct{}, cfg.Concurrent), limit: cfg.MaxAnswer}
 	dial := (&net.Dialer{}).DialContext
-	transport := &http.Transport{
+	connections := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: idle, IdleConnTimeout: 90 * time.Second,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
-	k.client = &http.Client{Transport: transport}
+	k.client, k.connections = &http.Client{Transport: connections}, connections
 	if !cfg.Redirects {
 		k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
 	if ca := bytes.TrimSpace(w.CABundle); len(ca) > 0 {
-		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
-		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(ca) {
+		connections.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !connections.TLSClientConfig.RootCAs.AppendCertsFromPEM(ca) {
 			k.broken = errors.New("unable to load root certificates: unable to parse bytes as PEM block")
 			return k
 		}
@@ -67,9 +71,9 @@ func newCaller(cfg Config, w *kinds.Webhook) *Caller {
 	if s := w.Service; s != nil {
 		name := s.Name + "." + s.Namespace + ".svc"
 		k.at = location("https", net.JoinHostPort(name, strconv.Itoa(int(s.Port))), s.Path)
-		transport.Proxy = nil
-		transport.TLSClientConfig.ServerName = name
-		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		connections.Proxy = nil
+		connections.TLSClientConfig.ServerName = name
+		connections.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if addr == k.at.Host {
 				var err error
 				if addr, err = Resolve(cfg.Cluster, s); err != nil {
@@ -78,6 +82,7 @@ func newCaller(cfg Config, w *kinds.Webhook) *Caller {
 			}
 			return dial(ctx, network, addr)
 		}
+		k.show(cfg.Credentials, k.at.Host)
 		return k
 	}
 	given, err := url.Parse(w.URL)
@@ -88,8 +93,45 @@ func newCaller(cfg Config, w *kinds.Webhook) *Caller {
 	k.at = location(given.Scheme, given.Host, given.Path)
 	// Others may be several servers behind one address, which one connection with HTTP/2 would
 	// not share the calls between (apiserver util/webhook/client.go, kubernetes issue 75791).
-	transport.ForceAttemptHTTP2 = isLocal(given.Hostname())
+	connections.ForceAttemptHTTP2 = isLocal(given.Hostname())
+	host := given.Host
+	if given.Port() == "" {
+		host = net.JoinHostPort(given.Hostname(), "443")
+	}
+	k.show(cfg.Credentials, host)
 	return k
+}
+
+// show lets the webhook see the credentials for its host and port. Files of certificates and of tokens are read again when
+// they change (client-go transport).
+func (k *Caller) show(credentials Credentials, host string) {
+	if credentials == nil {
+		return
+	}
+	config, err := credentials(host)
+	if err == nil {
+		config.UserAgent = "" // it is given
+		k.client.Transport, err = authenticated(config, k.connections)
+	}
+	if err != nil {
+		k.broken, k.passing = err, true
+	}
+}
+
+// authenticated returns what sends requests over connections with the credentials of a configuration.
+func authenticated(config *rest.Config, connections *http.Transport) (http.RoundTripper, error) {
+	how, err := config.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	shown, err := transport.TLSConfigFor(how)
+	if err != nil {
+		return nil, err
+	}
+	if shown != nil {
+		connections.TLSClientConfig.GetClientCertificate = shown.GetClientCertificate
+	}
+	return transport.HTTPWrappersForConfig(how, connections)
 }
 
 // location returns where a webhook is called. Its path is cleaned, and has no slash at its end:

@@ -12,10 +12,16 @@ import (
 	"fmt"
 	"sync"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/gapless-io/gapless/internal/kinds"
 )
 
-// Config says how webhooks are called. All members but Redirects are required.
+// Credentials returns what a webhook at a host and port (a Service: NAME.NAMESPACE.svc:PORT) is shown. Only credentials count
+// of the result, which the caller may change. Its errors are those of calls.
+type Credentials func(host string) (*rest.Config, error)
+
+// Config says how webhooks are called. All members but Redirects and Credentials are required.
 type Config struct {
 	Cluster Cluster
 	// MaxAnswer bounds an answer, in bytes.
@@ -27,6 +33,8 @@ type Config struct {
 	// Redirects says whether redirects are followed, as upstream's client does. A webhook of
 	// which nothing is known but its URL should not choose what else this server calls.
 	Redirects bool
+	// Credentials are what webhooks are shown; nil: nothing.
+	Credentials Credentials
 }
 
 // Callers are the callers of webhooks. They are safe for concurrent use. The user calls Close
@@ -53,13 +61,16 @@ func (c *Callers) Of(w *kinds.Webhook) *Caller {
 	if known := c.known[key]; known != nil {
 		return known
 	}
+	made := newCaller(c.cfg, w)
+	if made.passing {
+		return made
+	}
 	if len(c.order) == c.cfg.MaxCallers {
 		oldest := c.order[0]
 		c.order = append(c.order[:0], c.order[1:]...)
-		c.known[oldest].client.CloseIdleConnections()
+		c.known[oldest].connections.CloseIdleConnections()
 		delete(c.known, oldest)
 	}
-	made := newCaller(c.cfg, w)
 	c.known[key] = made
 	c.order = append(c.order, key)
 	return made
@@ -70,7 +81,7 @@ func (c *Callers) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range c.known {
-		k.client.CloseIdleConnections()
+		k.connections.CloseIdleConnections()
 	}
 }
 

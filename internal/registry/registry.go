@@ -93,6 +93,8 @@ type Config struct {
 	// before its content goes; 0: it goes at once. A client that deletes a manifest with a
 	// namespace in it finds the objects then.
 	NamespaceQuiet time.Duration
+	// Elsewhere is other servers that have objects in namespaces, which are deleted with those; nil: there are none.
+	Elsewhere lifecycle.Elsewhere
 	// Stale says whether the stored form of an object at a revision is another one than a write
 	// would give it now, because the keys of the store's encryption have changed: then an
 	// update that changes nothing is written all the same. Nil: it never is.
@@ -176,6 +178,7 @@ func New(cfg Config) *Registry {
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Gate: r.gate, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
 		KeepNamespaces: cfg.KeepNamespaces, Quiet: cfg.NamespaceQuiet, Shared: shared,
+		Elsewhere: cfg.Elsewhere,
 	})
 	return r
 }

@@ -88,9 +88,10 @@ func TestSettingsAreThoseOfTheFile(t *testing.T) {
 }
 
 func TestSettingsThatNobodyTakesAreRefused(t *testing.T) {
-	takers, asked := []string{"PodSecurity", "EventRateLimit"}, names("PodSecurity")
+	takers, asked := []string{"PodSecurity", "EventRateLimit", "MutatingAdmissionWebhook"}, names("PodSecurity")
 	for name, want := range map[string]string{
-		"PodSecurity": "", "EventRateLimit": "EventRateLimit is not enabled", "Priority": "Priority takes none in this server",
+		"PodSecurity": "", "MutatingAdmissionWebhook": "", "EventRateLimit": "EventRateLimit is not enabled",
+		"Priority": "Priority takes none in this server",
 	} {
 		err := plugins.Settings{name: []byte("{}")}.Unused(takers, asked)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -93,7 +93,7 @@ func (s Settings) Unused(takers []string, asked []Plugin) error {
 		case len(s[name]) == 0:
 		case !slices.Contains(takers, name):
 			return fmt.Errorf("admission configuration: the plugin %s takes none in this server", name)
-		case !slices.ContainsFunc(asked, func(p Plugin) bool { return p.Name == name }):
+		case !IsLasting(name) && !slices.ContainsFunc(asked, func(p Plugin) bool { return p.Name == name }):
 			return fmt.Errorf("admission configuration: the plugin %s is not enabled", name)
 		}
 	}

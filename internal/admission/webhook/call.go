@@ -100,7 +100,7 @@ func (p *Plugin) call(ctx context.Context, c *call) (*answer, error) {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(*c.TimeoutSeconds)*time.Second)
 		defer cancel()
 	}
-	got, err := p.callers.Of(c.target).Post(ctx, body)
+	got, err := p.caller(c.hooked).Post(ctx, body)
 	if err != nil {
 		return failed(codeOf(err), fmt.Errorf("failed to call webhook: %w", err))
 	}

@@ -56,7 +56,9 @@ type Config struct {
 	Cluster Cluster
 	// Authorizer is the variable "authorizer" of match conditions; nil: they do not have it.
 	Authorizer authorizer.Authorizer
-	Logger     *slog.Logger
+	// Shown are the credentials that webhooks are shown.
+	Shown  Shown
+	Logger *slog.Logger
 }
 
 // Plugin asks webhooks about writes. It is safe for concurrent use. The user calls Close when it
@@ -66,7 +68,8 @@ type Plugin struct {
 	cluster    Cluster
 	authorizer authorizer.Authorizer
 	logger     *slog.Logger
-	callers    *hook.Callers
+	mutating   *hook.Callers
+	validating *hook.Callers // mutating, unless credentials differ
 	match      *match.Matcher
 	metrics    *metrics
 	decoder    runtime.Decoder
@@ -89,20 +92,38 @@ func New(cfg Config) *Plugin {
 		live: cfg.Live, cluster: cfg.Cluster, authorizer: cfg.Authorizer, logger: cfg.Logger, metrics: newMetrics(),
 		decoder: decoder(),
 		match:   match.New(cfg.Live, cfg.Cluster),
-		callers: hook.NewCallers(hook.Config{
-			Cluster: cfg.Cluster, MaxAnswer: maxAnswer, Concurrent: concurrent, MaxCallers: maxCallers,
-		}),
 		// The environment of expressions takes megabytes, and most clusters need none.
 		compiler: sync.OnceValue(func() cel.ConditionCompiler {
 			return cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
 		}),
+	}
+	callers := func(c Credentials) *hook.Callers {
+		return hook.NewCallers(hook.Config{
+			Cluster: cfg.Cluster, MaxAnswer: maxAnswer, Concurrent: concurrent, MaxCallers: maxCallers, Credentials: c.of,
+		})
+	}
+	p.mutating = callers(cfg.Shown.Mutating)
+	p.validating = p.mutating
+	if cfg.Shown.Mutating.of != nil || cfg.Shown.Validating.of != nil {
+		p.validating = callers(cfg.Shown.Validating)
 	}
 	p.configurations.Store(&configurations{})
 	return p
 }
 
 // Close closes the connections that are not in use.
-func (p *Plugin) Close() { p.callers.Close() }
+func (p *Plugin) Close() {
+	p.mutating.Close()
+	p.validating.Close()
+}
+
+// caller returns what calls a webhook.
+func (p *Plugin) caller(h *hooked) *hook.Caller {
+	if h.mutates {
+		return p.mutating.Of(h.target)
+	}
+	return p.validating.Of(h.target)
+}
 
 // The resources of configurations.
 const (

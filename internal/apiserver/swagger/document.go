@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/apiserver/compress"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
@@ -65,6 +66,7 @@ func ranges(r *http.Request) []string {
 // Document is an OpenAPI document in one form. It is immutable.
 type Document struct {
 	catalog *kinds.Catalog
+	behind  []*aggregator.Swagger // whose servers' documents are in it
 	form    openapi.Form
 	etag    string
 	blocks  []*blockzip.Block

@@ -5,7 +5,8 @@
 // all built-in kinds, and one of each version of a custom resource. [Groups] keeps the documents
 // of version 3, one for each group and version: a part of its built-in kinds, or one of each
 // custom resource. A [Document] is parts in one encoding. Parts are kept compressed only, about a
-// tenth of the document, and are sent as they are kept. A part is built when a document is
+// tenth of the document, and are sent as they are kept. A part of each server behind that has a document of version 2 is
+// made of that (behind.go). A part is built when a document is
 // requested that has it and kept until its resource changes or goes: after a change of one
 // definition, the next request builds the part of that definition. Nothing is built that nobody
 // requests.
@@ -19,6 +20,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/openapi"
@@ -52,9 +54,9 @@ func New() *Documents {
 	return d
 }
 
-// Built returns the document of a catalog if it is built, else nil.
-func (d *Documents) Built(catalog *kinds.Catalog, form openapi.Form) *Document {
-	if doc := d.newest(form).Load(); doc != nil && doc.catalog == catalog {
+// Built returns the document of a catalog and of servers behind if it is built, else nil.
+func (d *Documents) Built(catalog *kinds.Catalog, behind []*aggregator.Swagger, form openapi.Form) *Document {
+	if doc := d.newest(form).Load(); doc != nil && doc.catalog == catalog && slices.Equal(doc.behind, behind) {
 		return doc
 	}
 	return nil
@@ -67,18 +69,49 @@ func (d *Documents) newest(form openapi.Form) *atomic.Pointer[Document] {
 	return &d.json
 }
 
-// Build returns the document of a catalog and builds the parts that are missing. Of several
+// Build returns the document of a catalog and of servers behind, and builds the parts that are missing. Of several
 // callers one builds and the others wait, until ctx ends.
-func (d *Documents) Build(ctx context.Context, catalog *kinds.Catalog, form openapi.Form) (*Document, error) {
+func (d *Documents) Build(
+	ctx context.Context, catalog *kinds.Catalog, behind []*aggregator.Swagger, form openapi.Form,
+) (*Document, error) {
 	select {
 	case <-d.turn:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { d.turn <- struct{}{} }()
-	if doc := d.Built(catalog, form); doc != nil {
+	if doc := d.Built(catalog, behind, form); doc != nil {
 		return doc, nil
 	}
+	parts, err := d.partsOf(ctx, catalog, form)
+	if err != nil {
+		return nil, err
+	}
+	var parameters [][]byte
+	if len(behind) > 0 {
+		here := parts
+		if form != openapi.JSON { // these can be compared
+			if here, err = d.partsOf(ctx, catalog, openapi.JSON); err != nil {
+				return nil, err
+			}
+		}
+		others, err := merge(form, here, behind)
+		if err != nil {
+			return nil, fmt.Errorf("build the OpenAPI v2 document: %w", err)
+		}
+		parts, parameters = append(parts, others.parts...), others.parameters
+	}
+	doc, err := assemble(form, parts, parameters)
+	if err != nil {
+		return nil, err
+	}
+	doc.catalog, doc.behind = catalog, behind
+	d.newest(form).Store(doc)
+	return doc, nil
+}
+
+// partsOf returns the parts of the document of a catalog, and forgets those of others in the form.
+func (d *Documents) partsOf(ctx context.Context, catalog *kinds.Catalog, form openapi.Form) ([]part, error) {
 	resources := slices.DeleteFunc(slices.Clone(catalog.Resources()), func(r *kinds.Resource) bool { return !r.Custom })
 	parts := make([]part, 0, len(resources)+1)
 	used := map[key]bool{}
@@ -103,13 +136,7 @@ func (d *Documents) Build(ctx context.Context, catalog *kinds.Catalog, form open
 			delete(d.parts, k)
 		}
 	}
-	doc, err := assemble(form, parts)
-	if err != nil {
-		return nil, err
-	}
-	doc.catalog = catalog
-	d.newest(form).Store(doc)
-	return doc, nil
+	return parts, nil
 }
 
 func build(k key, catalog *kinds.Catalog) (part, error) {
@@ -123,10 +150,20 @@ func build(k key, catalog *kinds.Catalog) (part, error) {
 	if err != nil {
 		return part{}, fmt.Errorf("build the OpenAPI v2 document: %w", err)
 	}
-	if k.form == openapi.JSON && k.resource != nil { // the built-in part is before it
-		f.Paths, f.Definitions = append([]byte{','}, f.Paths...), append([]byte{','}, f.Definitions...)
+	if k.form == openapi.JSON && k.resource != nil {
+		f = behindOthers(f)
 	}
 	return newPart(f), nil
+}
+
+// behindOthers returns a fragment in JSON that has the built-in part before it.
+func behindOthers(f openapi.Fragment) openapi.Fragment {
+	for _, members := range []*[]byte{&f.Paths, &f.Definitions} {
+		if len(*members) > 0 {
+			*members = append([]byte{','}, *members...)
+		}
+	}
+	return f
 }
 
 func newPart(f openapi.Fragment) part {
@@ -148,8 +185,8 @@ func compressed(p []byte) *blockzip.Block {
 	return blockzip.Compress(func(add func([]byte)) { add(p) })
 }
 
-// assemble puts the parts into their frame.
-func assemble(form openapi.Form, parts []part) (*Document, error) {
+// assemble puts the parts into their frame, which has further parameters.
+func assemble(form openapi.Form, parts []part, parameters [][]byte) (*Document, error) {
 	var paths, definitions int64
 	for _, p := range parts {
 		n, _ := p.paths.Size()
@@ -158,6 +195,9 @@ func assemble(form openapi.Form, parts []part) (*Document, error) {
 		definitions += n
 	}
 	frame, err := form.Frame(int(paths), int(definitions))
+	if err == nil {
+		frame, err = form.With(frame, parameters)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("build the OpenAPI v2 document: %w", err)
 	}

@@ -41,7 +41,7 @@ func define(t testing.TB, kind, properties string) []*kinds.Resource {
 
 func build(t testing.TB, d *swagger.Documents, c *kinds.Catalog, form openapi.Form) *swagger.Document {
 	t.Helper()
-	doc, err := d.Build(t.Context(), c, form)
+	doc, err := d.Build(t.Context(), c, nil, form)
 	if err != nil {
 		t.Fatalf("build: %v", err)
 	}
@@ -180,7 +180,7 @@ func TestConcurrentRequestsBuildOnce(t *testing.T) {
 	docs := make([]*swagger.Document, 16)
 	var wg sync.WaitGroup
 	for i := range docs {
-		wg.Go(func() { docs[i], _ = d.Build(t.Context(), catalog, openapi.JSON) })
+		wg.Go(func() { docs[i], _ = d.Build(t.Context(), catalog, nil, openapi.JSON) })
 	}
 	wg.Wait()
 	for _, doc := range docs {
@@ -188,7 +188,8 @@ func TestConcurrentRequestsBuildOnce(t *testing.T) {
 			t.Fatal("two requests got different documents")
 		}
 	}
-	if d.Built(catalog, openapi.JSON) != docs[0] || d.Built(catalog.With(define(t, "Foo", `{}`)...), openapi.JSON) != nil {
+	if d.Built(catalog, nil, openapi.JSON) != docs[0] ||
+		d.Built(catalog.With(define(t, "Foo", `{}`)...), nil, openapi.JSON) != nil {
 		t.Error("Built returns the document of another catalog, or not that of this one")
 	}
 }
@@ -199,7 +200,7 @@ func TestCanceledRequestDoesNotBuild(t *testing.T) {
 	cancel(left)
 	d, catalog := swagger.New(), builtin.Catalog()
 	for range 10 { // the turn is free: select may take it
-		if _, err := d.Build(ctx, catalog, openapi.JSON); !errors.Is(err, left) {
+		if _, err := d.Build(ctx, catalog, nil, openapi.JSON); !errors.Is(err, left) {
 			t.Fatalf("%v", err)
 		}
 	}

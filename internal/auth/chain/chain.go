@@ -102,6 +102,9 @@ func (c *Chain) AllowsAll() bool {
 	return c.cfg.File == "" && slices.Contains(c.cfg.Modes, "AlwaysAllow") && !slices.Contains(c.cfg.Modes, webhookMode)
 }
 
+// MayWait reports whether a decision may wait for a webhook, now or when the file has changed.
+func (c *Chain) MayWait() bool { return c.cfg.File != "" || slices.Contains(c.cfg.Modes, webhookMode) }
+
 // Authorize implements auth.Authorizer.
 func (c *Chain) Authorize(ctx context.Context, u user.Info, a auth.Attributes) error {
 	return c.current.Load().Authorize(ctx, u, a)

@@ -90,10 +90,11 @@ func scalarNode(tag, value string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: value}
 }
 
-// The numbers of the fields paths and definitions of the message Document: openapiv2.proto.
+// The numbers of the fields of the message Document: openapiv2.proto.
 const (
 	pathsField       = 8
 	definitionsField = 9
+	parametersField  = 10
 )
 
 // field begins a field of n bytes.

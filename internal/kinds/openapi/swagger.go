@@ -24,6 +24,8 @@ const (
 type Fragment struct {
 	Paths       []byte
 	Definitions []byte
+	// Parameters are those of other servers: see [Form.With].
+	Parameters []byte
 }
 
 // Form is a version of OpenAPI in an encoding.

@@ -18,6 +18,8 @@ type remaining struct {
 	objects    map[kinds.GroupResource]int
 	finalizers map[string]int // in how many objects each is
 	errors     []string       // what could not be deleted
+	// undiscovered says what other servers are not known to serve; nil: nothing.
+	undiscovered error
 }
 
 func newRemaining() *remaining {
@@ -40,7 +42,7 @@ type condition struct {
 }
 
 // conditions returns what a namespace under deletion says about its content (kubernetes
-// pkg/controller/namespace/deletion/status_condition_utils.go). Discovery is a call in this
+// pkg/controller/namespace/deletion/status_condition_utils.go). Discovery of what this server serves is a call in this
 // process, and cannot fail.
 func (r *remaining) conditions() []condition {
 	all := []condition{
@@ -61,6 +63,9 @@ func (r *remaining) conditions() []condition {
 	}
 	fail := func(at int, reason, message string) {
 		all[at].status, all[at].reason, all[at].message = corev1.ConditionTrue, reason, message
+	}
+	if r.undiscovered != nil {
+		fail(0, "DiscoveryFailed", r.undiscovered.Error())
 	}
 	if n := len(r.errors); n > 0 {
 		slices.Sort(r.errors)

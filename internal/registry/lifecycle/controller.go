@@ -37,7 +37,7 @@ type Verbs interface {
 	Finalize(ctx context.Context, t kinds.Target, uid types.UID, release func(*unstructured.Unstructured)) error
 }
 
-// Config configures a Controller. All members but KeepNamespaces, Quiet and Shared are required.
+// Config configures a Controller. All members but KeepNamespaces, Quiet, Shared and Elsewhere are required.
 type Config struct {
 	Caches *caches.Set
 	Live   *kinds.Live
@@ -51,6 +51,8 @@ type Config struct {
 	Quiet time.Duration
 	// Shared says that other servers create objects in the same store.
 	Shared bool
+	// Elsewhere is other servers that have objects in namespaces; nil: there are none.
+	Elsewhere Elsewhere
 }
 
 // Controller deletes the content of namespaces and definitions under deletion, and then
@@ -62,6 +64,8 @@ type Controller struct {
 	active atomic.Bool   // something under deletion still has content: every removal counts
 	// namespaces and definitions under deletion
 	namespaces, definitions quiet
+	// what other servers have in namespaces under deletion
+	elsewhere elsewhere
 }
 
 // NewController returns a controller; it starts no goroutine.
@@ -69,7 +73,7 @@ func NewController(cfg Config) *Controller {
 	if cfg.KeepNamespaces == nil {
 		cfg.KeepNamespaces = func() bool { return false }
 	}
-	c := &Controller{cfg: cfg, wake: make(chan struct{}, 1)}
+	c := &Controller{cfg: cfg, wake: make(chan struct{}, 1), elsewhere: elsewhere{of: cfg.Elsewhere}}
 	c.namespaces.after = cfg.Quiet
 	if cfg.Shared {
 		c.namespaces.least, c.definitions.least = longestQuiet, longestQuiet
@@ -136,6 +140,7 @@ func (c *Controller) Wake() {
 // also finishes deletions that an earlier process began. It is not called again before it has
 // returned.
 func (c *Controller) Run(ctx context.Context) error {
+	defer c.elsewhere.running.Wait()
 	retry := minRetry
 	for {
 		c.active.Store(true) // before the look, so that no removal is missed
@@ -206,10 +211,14 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 				errs = append(errs, fmt.Errorf("%s %s: %w", resource.Kind, name, err))
 			}
 		}
-		all.quiet.keep(func(name string) bool {
+		is := func(name string) bool {
 			_, is := s.Get(wire.Key{Name: name})
 			return is
-		})
+		}
+		all.quiet.keep(is)
+		if all.gr == kinds.Namespaces() {
+			c.elsewhere.keep(is)
+		}
 	}
 	return left, next, errors.Join(errs...)
 }
@@ -294,6 +303,12 @@ func (c *Controller) deleteNamespace(ctx context.Context, t container) (left int
 		}
 		if left += n; n > 0 && resource.GR() == pods() {
 			break // what pods use stays until they have ended (kubernetes OrderedNamespaceDeletion)
+		}
+	}
+	if found.objects[pods()] == 0 && c.elsewhere.any() {
+		n, known := c.addElsewhere(ctx, t, left == 0 && len(errs) == 0, found)
+		if left += n; !known && left == 0 && len(errs) == 0 {
+			return 1, nil // the answer wakes the controller
 		}
 	}
 	if left > 0 || len(errs) > 0 {

@@ -101,6 +101,9 @@ func (q *quiet) keep(is func(name string) bool) {
 // empty reports whether a namespace has nothing but what the server itself puts into each: then no
 // client is about to delete its objects.
 func (c *Controller) empty(namespace string) bool {
+	if c.elsewhere.any() {
+		return false // of their objects nothing is known here
+	}
 	for _, resource := range c.cfg.Live.Load().Stored() {
 		cached := c.cfg.Caches.Lookup(resource.GR())
 		if cached == nil || !resource.Namespaced {

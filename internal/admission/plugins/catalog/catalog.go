@@ -35,6 +35,8 @@ type Cluster interface {
 type Config struct {
 	Cluster    Cluster
 	Authorizer auth.Authorizer
+	// MayWait reports whether the authorizer may ask others, and wait for them.
+	MayWait func() bool
 	// Resources are those that are served now.
 	Resources func() []*kinds.Resource
 	// Settings are the configurations of plugins.
@@ -109,12 +111,14 @@ func (c Config) others() ([]plugins.Plugin, error) {
 		writes.NamespaceAutoProvision(),
 		writes.NamespaceExists(c.Cluster),
 		pods.LimitPodHardAntiAffinityTopology(),
-		nodes.NodeRestriction(nodes.Restriction{Cluster: c.Cluster, Authorizer: c.Authorizer}),
+		nodes.NodeRestriction(nodes.Restriction{Cluster: c.Cluster, Authorizer: c.Authorizer, MayWait: c.MayWait}),
 		selector,
 		tolerations,
 		limited,
 		pods.ExtendedResourceToleration(),
-		writes.OwnerReferencesPermissionEnforcement(writes.Owners{Authorizer: c.Authorizer, Resources: c.Resources}),
+		writes.OwnerReferencesPermissionEnforcement(writes.Owners{
+			Authorizer: c.Authorizer, MayWait: c.MayWait, Resources: c.Resources,
+		}),
 		certificates.CertificateApproval(c.Authorizer),
 		certificates.CertificateSigning(c.Authorizer),
 		certificates.CertificateSubjectRestriction(),
@@ -139,5 +143,8 @@ func Collectors(of []plugins.Plugin) (all []prometheus.Collector) {
 
 // Configurable returns the names of the plugins that take a configuration.
 func Configurable() []string {
-	return []string{security.Name, pods.SelectorName, pods.RestrictionName, events.RateLimitName, quotas.Name}
+	return []string{
+		security.Name, pods.SelectorName, pods.RestrictionName, events.RateLimitName, quotas.Name,
+		"MutatingAdmissionWebhook", "ValidatingAdmissionWebhook",
+	}
 }

@@ -24,6 +24,8 @@ import (
 type Restriction struct {
 	Cluster    plugins.Cluster
 	Authorizer auth.Authorizer
+	// MayWait reports whether the authorizer may ask others, and wait for them; nil: it does not.
+	MayWait func() bool
 }
 
 // The resources of which kubelets write objects.
@@ -53,7 +55,11 @@ func NodeRestriction(cfg Restriction) plugins.Plugin {
 		certificates: {"", "status"},
 	} {
 		for _, subresource := range subresources {
-			p.Concerns = append(p.Concerns, plugins.Concern{Resource: gr, Subresource: subresource, Operations: all})
+			c := plugins.Concern{Resource: gr, Subresource: subresource, Operations: all}
+			if gr == accounts || gr == certificates { // for these it asks the authorizer
+				c.Waits = cfg.MayWait
+			}
+			p.Concerns = append(p.Concerns, c)
 		}
 	}
 	return p

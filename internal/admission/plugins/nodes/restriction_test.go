@@ -388,3 +388,16 @@ func TestWhoIsNoKubeletIsNotRestricted(t *testing.T) {
 		t.Errorf("a kubelet of no node: %v", err)
 	}
 }
+
+// TestWritesThatTheAuthorizerIsAskedAboutTakeNoTurn: it may ask a webhook.
+func TestWritesThatTheAuthorizerIsAskedAboutTakeNoTurn(t *testing.T) {
+	for _, mayWait := range []bool{false, true} {
+		p := nodes.NodeRestriction(nodes.Restriction{MayWait: func() bool { return mayWait }})
+		for _, c := range p.Concerns {
+			asks := c.Resource.Resource == "serviceaccounts" || c.Resource.Resource == "podcertificaterequests"
+			if waits := c.Waits != nil && c.Waits(); waits != (asks && mayWait) {
+				t.Errorf("%s/%s waits: %t, and the authorizer: %t", c.Resource, c.Subresource, waits, mayWait)
+			}
+		}
+	}
+}

@@ -17,6 +17,8 @@ import (
 // Owners is what OwnerReferencesPermissionEnforcement works with.
 type Owners struct {
 	Authorizer auth.Authorizer
+	// MayWait reports whether the authorizer may ask others, and wait for them; nil: it does not.
+	MayWait func() bool
 	// Resources are those that are served now.
 	Resources func() []*kinds.Resource
 }
@@ -24,9 +26,10 @@ type Owners struct {
 // OwnerReferencesPermissionEnforcement is upstream's plugin of this name: who changes the owners of an object must be
 // allowed to delete it, and who lets it block the deletion of an owner, to set the finalizers of that one.
 func OwnerReferencesPermissionEnforcement(cfg Owners) plugins.Plugin {
+	concerns := everything(upstream.Create, upstream.Update)
+	concerns[0].Waits = cfg.MayWait
 	return plugins.Plugin{
-		Name: "OwnerReferencesPermissionEnforcement", Concerns: everything(upstream.Create, upstream.Update),
-		Validate: cfg.validate,
+		Name: "OwnerReferencesPermissionEnforcement", Concerns: concerns, Validate: cfg.validate,
 	}
 }
 
