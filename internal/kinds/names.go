@@ -73,6 +73,41 @@ func isLowerName(s string) bool {
 	return true
 }
 
+// QualifiedName is the rule of keys of labels, and of names of resources: validation.IsQualifiedName.
+func QualifiedName(name string) []string {
+	if IsQualified(name) {
+		return nil
+	}
+	return validation.IsQualifiedName(name)
+}
+
+// IsQualified reports whether s is a name, with a DNS subdomain and a slash before it or not, as
+// validation.IsQualifiedName does.
+func IsQualified(s string) bool {
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		return IsSubdomain(s[:i]) && IsLabelValue(s[i+1:])
+	}
+	return IsLabelValue(s)
+}
+
+// IsLabelValue reports whether s is the name part of a qualified name, or the value of a label that is not empty:
+// letters, digits, and dashes, underscores and dots inside.
+func IsLabelValue(s string) bool {
+	if s == "" || len(s) > validation.LabelValueMaxLength || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
 // SegmentName is the name rule of roles, bindings and disruption budgets: any valid
 // segment of a path.
 func SegmentName(name string) []string {

@@ -9,6 +9,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -17,7 +18,19 @@ import (
 type decided struct {
 	admission.Plugin
 
-	registry *Registry
+	caches *caches.Set
+	by     []string // the resources whose objects say which writes are refused, as caches.Set.Named knows them
+}
+
+// decidedBy returns plugins that refuse what they cannot decide. Followers are what they follow.
+func decidedBy(plugins admission.Plugin, set *caches.Set, followers map[kinds.GroupResource][]Follower) decided {
+	d := decided{Plugin: plugins, caches: set}
+	for gr := range followers {
+		if gr.Group == admissionGroup {
+			d.by = append(d.by, gr.String())
+		}
+	}
+	return d
 }
 
 // admissionGroup has the objects that say which writes are refused.
@@ -55,11 +68,8 @@ func (d decided) check(about kinds.GroupResource) error {
 	if match.ExemptFromWebhooks(about) {
 		return nil
 	}
-	for gr := range d.registry.followers {
-		if gr.Group != admissionGroup {
-			continue
-		}
-		cached := d.registry.caches.Lookup(gr)
+	for _, resource := range d.by { // it is asked at each write
+		cached := d.caches.Named(resource)
 		if cached == nil {
 			continue
 		}

@@ -173,7 +173,7 @@ func New(cfg Config) *Registry {
 		allocators: cfg.Allocators, decided: make(chan struct{}), problem: errLoading,
 	}
 	if r.plugins != nil {
-		r.plugins = decided{r.plugins, r}
+		r.plugins = decidedBy(r.plugins, set, r.followers)
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Gate: r.gate, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,

@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -50,18 +51,18 @@ func withoutVersion(tree map[string]any) map[string]any {
 func encodeRoot(tree map[string]any, managed []byte) ([]byte, error) {
 	e := encoders.Get().(*encoder) //nolint:forcetypeassert // the pool holds nothing else
 	defer e.release()
-	e.buf, e.keys, e.managed = append(e.buf[:0], '{'), e.keys[:0], managed
+	e.buf, e.members, e.managed = append(e.buf[:0], '{'), e.members[:0], managed
 	first := [...]string{"apiVersion", "kind", "metadata"}
 	for _, key := range first {
 		if err := e.rootMember(tree, key); err != nil {
 			return nil, err
 		}
 	}
-	for _, key := range e.sorted(tree) {
-		if slices.Contains(first[:], key) {
+	for _, m := range e.sorted(tree) {
+		if slices.Contains(first[:], m.name) {
 			continue
 		}
-		if err := e.rootMember(tree, key); err != nil {
+		if err := e.rootMember(tree, m.name); err != nil {
 			return nil, err
 		}
 	}
@@ -74,29 +75,51 @@ var encoders = sync.Pool{New: func() any { return &encoder{} }} //nolint:gocheck
 // encoder appends JSON to buf.
 type encoder struct {
 	buf     []byte
-	keys    []string // of the objects that are being encoded, outermost first
+	members []member // of the objects that are being encoded, outermost first
 	managed []byte   // what metadata.managedFields is, besides what the tree has
+}
+
+// member is one of an object.
+type member struct {
+	name  string
+	value any
 }
 
 // release keeps the encoder for another object, unless this one was large.
 func (e *encoder) release() {
-	if cap(e.buf) <= 64<<10 {
-		clear(e.keys[:cap(e.keys)])
+	if cap(e.buf) <= 64<<10 && cap(e.members) <= 1<<10 {
+		clear(e.members[:cap(e.members)])
 		encoders.Put(e)
 	}
 }
 
-// sorted returns the names of an object's members, and others, in byte order. The slice is valid
-// until the names of the object around it are dropped.
-func (e *encoder) sorted(m map[string]any, others ...string) []string {
-	begin := len(e.keys)
-	e.keys = append(e.keys, others...)
-	for key := range m {
-		e.keys = append(e.keys, key)
+// sorted returns an object's members, and others, in byte order of their names. The slice is valid
+// until the members of the object around it are dropped.
+func (e *encoder) sorted(m map[string]any, others ...member) []member {
+	begin := len(e.members)
+	e.members = append(e.members, others...)
+	for name, value := range m {
+		e.members = append(e.members, member{name, value})
 	}
-	keys := e.keys[begin:]
-	slices.Sort(keys)
-	return keys
+	members := e.members[begin:]
+	sortMembers(members)
+	return members
+}
+
+// sortMembers sorts by name: nearly all objects have so few members that nothing is faster than to insert each.
+func sortMembers(members []member) {
+	const few = 24
+	if len(members) > few {
+		slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+		return
+	}
+	for i := 1; i < len(members); i++ {
+		m, at := members[i], i
+		for ; at > 0 && m.name < members[at-1].name; at-- {
+			members[at] = members[at-1]
+		}
+		members[at] = m
+	}
 }
 
 func (e *encoder) rootMember(tree map[string]any, key string) error {
@@ -118,19 +141,19 @@ func (e *encoder) rootMember(tree map[string]any, key string) error {
 
 // metadata encodes metadata with the managedFields that were given.
 func (e *encoder) metadata(meta map[string]any) error {
-	const member = "managedFields"
+	const managed = "managedFields"
 	e.name("metadata")
 	e.buf = append(e.buf, '{')
-	names := len(e.keys)
-	for _, key := range e.sorted(meta, member) {
-		if key == member {
-			e.name(key)
+	begin := len(e.members)
+	for _, m := range e.sorted(meta, member{name: managed}) {
+		if m.name == managed {
+			e.name(managed)
 			e.buf = append(e.buf, e.managed...)
-		} else if err := e.member(key, meta[key], 2); err != nil {
+		} else if err := e.member(m.name, m.value, 2); err != nil {
 			return err
 		}
 	}
-	e.keys = e.keys[:names]
+	e.members = e.members[:begin]
 	e.buf = append(e.buf, '}')
 	return nil
 }
@@ -183,13 +206,13 @@ func (e *encoder) object(m map[string]any, depth int) error {
 		return errors.New("nested too deeply")
 	}
 	e.buf = append(e.buf, '{')
-	names := len(e.keys)
-	for _, key := range e.sorted(m) {
-		if err := e.member(key, m[key], depth+1); err != nil {
+	begin := len(e.members)
+	for _, m := range e.sorted(m) {
+		if err := e.member(m.name, m.value, depth+1); err != nil {
 			return err
 		}
 	}
-	e.keys = e.keys[:names]
+	e.members = e.members[:begin]
 	e.buf = append(e.buf, '}')
 	return nil
 }

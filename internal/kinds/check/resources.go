@@ -6,13 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Amounts checks the names and amounts of resources.
 func Amounts(at *field.Path, amounts corev1.ResourceList) field.ErrorList {
 	var errs field.ErrorList
 	for name, amount := range amounts {
-		if why := validation.IsQualifiedName(string(name)); len(why) > 0 {
+		if why := kinds.QualifiedName(string(name)); len(why) > 0 {
 			errs = append(errs, Invalid(at.Key(string(name)), string(name), why)...)
 		}
 		if amount.Sign() < 0 {

@@ -8,9 +8,9 @@ import (
 // Sources counts the pointers that are set in a union of the API, such as the possible
 // sources of a volume.
 func Sources(union any) int {
-	n := 0
-	for _, f := range reflect.ValueOf(union).Fields() {
-		if f.Kind() == reflect.Pointer && !f.IsNil() {
+	n, v := 0, reflect.ValueOf(union)
+	for i := range v.NumField() { // Fields would describe each on the heap
+		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
 			n++
 		}
 	}

@@ -54,7 +54,7 @@ func checkGates(at *field.Path, gates []corev1.PodSchedulingGate) field.ErrorLis
 // Toleration checks what taints of nodes pods tolerate.
 func Toleration(at *field.Path, t *corev1.Toleration) field.ErrorList {
 	var errs field.ErrorList
-	if t.Key != "" {
+	if t.Key != "" && !kinds.IsQualified(t.Key) {
 		errs = append(errs, metavalidation.ValidateLabelName(t.Key, at.Child("key"))...)
 	}
 	if t.Key == "" && t.Operator != corev1.TolerationOpExists {

@@ -82,12 +82,15 @@ func (s *Set) All() (map[string]*Resource, error) {
 }
 
 // Lookup returns one resource, nil when there is none or Load is not done.
-func (s *Set) Lookup(gr kinds.GroupResource) *Resource {
+func (s *Set) Lookup(gr kinds.GroupResource) *Resource { return s.Named(gr.String()) }
+
+// Named is Lookup by the text of a kinds.GroupResource, which takes memory to make.
+func (s *Set) Named(resource string) *Resource {
 	all := s.resources.Load()
 	if all == nil {
 		return nil
 	}
-	return (*all)[gr.String()]
+	return (*all)[resource]
 }
 
 // Of returns the resource that a target is stored in. Errors: 429 until Load is done; 503 while

@@ -75,7 +75,7 @@ func validLabels(value any) bool {
 	}
 	for key, value := range labels {
 		text, is := value.(string)
-		if !is || !isQualified(key) || text != "" && !isName(text) {
+		if !is || !kinds.IsQualified(key) || text != "" && !kinds.IsLabelValue(text) {
 			return false
 		}
 	}
@@ -92,7 +92,7 @@ func validAnnotations(value any) bool {
 	size := 0
 	for key, value := range annotations {
 		text, is := value.(string)
-		if !is || !isQualified(key) {
+		if !is || !kinds.IsQualified(key) {
 			return false
 		}
 		size += len(key) + len(text)
@@ -127,33 +127,4 @@ func isShortText(s string) bool {
 		}
 	}
 	return len(s) <= metavalidation.FieldManagerMaxLength
-}
-
-// isQualified reports whether a key is a name, with a DNS subdomain and a slash before
-// it or not.
-func isQualified(key string) bool {
-	for i := range len(key) {
-		if key[i] == '/' {
-			return kinds.IsSubdomain(key[:i]) && isName(key[i+1:])
-		}
-	}
-	return isName(key)
-}
-
-// isName reports whether s is the name part of a qualified name, or the value of a label.
-func isName(s string) bool {
-	const most = 63
-	if len(s) == 0 || len(s) > most || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return true
-}
-
-func isAlphanumeric(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission/plugins"
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -41,7 +42,7 @@ var (
 // a volume with a token of theirs and the secrets for images. Their account exists, and its pods use only the secrets
 // that it lists if it says so. Nothing is given to mirror pods, which may use neither accounts nor secrets.
 func ServiceAccount(of *Table) plugins.Plugin {
-	p := plugin{of}
+	p := plugin{of, tokenSources()}
 	return plugins.Plugin{
 		Name: Name,
 		Concerns: []plugins.Concern{
@@ -52,7 +53,10 @@ func ServiceAccount(of *Table) plugins.Plugin {
 	}
 }
 
-type plugin struct{ accounts *Table }
+type plugin struct {
+	accounts *Table
+	sources  plugins.Shared // of volumes with tokens
+}
 
 func (p plugin) admit(ctx context.Context, w *plugins.Write) error {
 	if w.GetSubresource() == ephemeral {
@@ -73,7 +77,7 @@ func (p plugin) admit(ctx context.Context, w *plugins.Write) error {
 		return err
 	}
 	if automounts(account, spec) {
-		mount(spec)
+		mount(spec, p.sources)
 	}
 	if sent, _ := spec["imagePullSecrets"].([]any); len(sent) == 0 && len(account.ImagePullSecrets) > 0 {
 		secrets := make([]any, len(account.ImagePullSecrets))
@@ -159,13 +163,16 @@ func (a *Account) check(w *plugins.Write, spec map[string]any) error {
 
 func (a *Account) enforces() bool {
 	value, has := a.Metadata.Annotations[enforces]
+	if !has {
+		return false
+	}
 	is, err := strconv.ParseBool(value)
-	return has && is && err == nil
+	return is && err == nil
 }
 
 // isMirror reports whether a pod is the mirror of a static pod: the kubelet made it of a file.
 func isMirror(w *plugins.Write) bool {
-	_, is := w.Object.GetAnnotations()[corev1.MirrorPodAnnotationKey]
+	_, is := tree.Child(w.Object.Object, "metadata", "annotations")[corev1.MirrorPodAnnotationKey]
 	return is
 }
 

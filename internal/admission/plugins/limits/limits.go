@@ -68,7 +68,7 @@ func (p plugin) admit(_ context.Context, w *plugins.Write) error {
 		return nil
 	}
 	all, err := p.of(w)
-	if err != nil {
+	if err != nil || len(all) == 0 {
 		return err
 	}
 	spec := tree.Child(w.Object.Object, "spec")

@@ -37,7 +37,8 @@ const PriorityName = "Priority"
 // Priority is upstream's plugin of this name: it gives new pods the priority and the preemption policy of their class,
 // and keeps both in updates; and there can be one class for pods without one.
 func Priority(classes *plugins.Table[schedulingv1.PriorityClass]) plugins.Plugin {
-	p := priority{classes}
+	lower := corev1.PreemptLowerPriority
+	p := priority{classes, &schedulingv1.PriorityClass{PreemptionPolicy: &lower}}
 	return plugins.Plugin{
 		Name: PriorityName,
 		Concerns: []plugins.Concern{
@@ -51,6 +52,7 @@ func Priority(classes *plugins.Table[schedulingv1.PriorityClass]) plugins.Plugin
 
 type priority struct {
 	classes *plugins.Table[schedulingv1.PriorityClass]
+	none    *schedulingv1.PriorityClass // that of pods without one
 }
 
 func (p priority) admit(_ context.Context, w *plugins.Write) error {
@@ -109,8 +111,7 @@ func (p priority) classOf(w *plugins.Write, name string) (*schedulingv1.Priority
 		if class, err := p.classes.Best(); class != nil || err != nil {
 			return class, err
 		}
-		lower := corev1.PreemptLowerPriority
-		return &schedulingv1.PriorityClass{PreemptionPolicy: &lower}, nil
+		return p.none, nil
 	}
 	class, err := p.classes.Get(wire.Key{Name: name})
 	if err != nil {

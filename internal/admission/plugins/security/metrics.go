@@ -3,8 +3,10 @@ package security
 import (
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/pod-security-admission/api"
 
 	"github.com/gapless-io/gapless/internal/admission/plugins"
@@ -20,14 +22,18 @@ const (
 const newest = 37
 
 // metrics have upstream's names and labels (pod-security-admission metrics).
-type metrics struct{ evaluations, exemptions, errors *prometheus.CounterVec }
+type metrics struct {
+	evaluations, exemptions, errors *prometheus.CounterVec
+	// newPrivileged counts what most new pods are: it is looked up once.
+	newPrivileged func() prometheus.Counter
+}
 
 func newMetrics() *metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help},
 			append(labels, "request_operation", "resource", "subresource"))
 	}
-	return &metrics{
+	m := &metrics{
 		evaluations: counter("pod_security_evaluations_total",
 			"Number of policy evaluations that occurred, not counting ignored or exempt requests.",
 			"decision", "policy_level", "policy_version", "mode"),
@@ -37,6 +43,19 @@ func newMetrics() *metrics {
 			"Number of errors preventing normal evaluation. Non-fatal errors may result in the latest restricted profile being "+
 				"used for evaluation.", "fatal"),
 	}
+	m.newPrivileged = sync.OnceValue(func() prometheus.Counter {
+		return m.evaluations.WithLabelValues(allowed, string(api.LevelPrivileged), "latest", enforced, "create", "pod", "")
+	})
+	return m
+}
+
+// privileged is evaluated for a pod that nothing is refused.
+func (m *metrics) privileged(level api.LevelVersion, w *plugins.Write) {
+	if w.GetOperation() == upstream.Create && w.GetSubresource() == "" {
+		m.newPrivileged().Inc()
+		return
+	}
+	m.evaluated(allowed, level, enforced, w)
 }
 
 func (m *metrics) evaluated(decision string, level api.LevelVersion, mode string, w *plugins.Write) {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,8 +113,8 @@ func (p *plugin) validate(ctx context.Context, w *plugins.Write) error {
 	for _, text := range said.warnings {
 		warning.AddWarning(ctx, "", text)
 	}
-	for key, value := range said.annotations {
-		audit.AddAuditAnnotation(ctx, api.AuditAnnotationPrefix+key, value)
+	for _, n := range said.annotations {
+		audit.AddAuditAnnotation(ctx, api.AuditAnnotationPrefix+n.key, n.value)
 	}
 	return err
 }
@@ -121,15 +122,21 @@ func (p *plugin) validate(ctx context.Context, w *plugins.Write) error {
 // verdict is what the plugin says of a write, beside an error.
 type verdict struct {
 	warnings    []string
-	annotations map[string]string // for the audit log, by keys without their prefix
+	annotations []note // for the audit log; their keys are without their prefix, and stand once
 }
 
+type note struct{ key, value string }
+
 func (v *verdict) note(key, value string) {
-	if v.annotations == nil {
-		v.annotations = map[string]string{}
+	if i := slices.IndexFunc(v.annotations, func(n note) bool { return n.key == key }); i >= 0 {
+		v.annotations[i].value = value
+		return
 	}
-	v.annotations[key] = value
+	v.annotations = append(v.annotations, note{key, value})
 }
+
+// privileged is the policy where nothing is refused.
+const privileged = string(api.LevelPrivileged) + ":latest"
 
 // errorKey is the annotation with what went wrong, as upstream.
 const errorKey = "error"
@@ -148,9 +155,8 @@ func (p *plugin) pod(w *plugins.Write, said *verdict) error {
 	}
 	by, wrong := api.PolicyToEvaluate(labels, p.defaults)
 	if len(wrong) == 0 && by.FullyPrivileged() {
-		p.metrics.evaluated(allowed, by.Enforce, enforced, w)
-		said.note(api.EnforcedPolicyAnnotationKey,
-			api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}.String())
+		p.metrics.privileged(by.Enforce, w)
+		said.note(api.EnforcedPolicyAnnotationKey, privileged)
 		return nil
 	}
 	if w.GetOperation() == upstream.Update &&

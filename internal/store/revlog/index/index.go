@@ -11,6 +11,7 @@ package index
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/btree"
@@ -193,8 +194,17 @@ func (s Span) Single() string {
 	return ""
 }
 
+// overlaps reports whether keys of a resource may be in the range: those from name+"/" on, before name+"0", which are not
+// put together here, because it is asked about each resource at each write.
 func (s Span) overlaps(name string) bool {
-	return s.Start < name+"0" && name+"/" < s.End
+	begins, ends := s.Start < name, name < s.End
+	if rest, is := strings.CutPrefix(s.Start, name); is {
+		begins = rest < "0"
+	}
+	if rest, is := strings.CutPrefix(s.End, name); is {
+		ends = "/" < rest
+	}
+	return begins && ends
 }
 
 // Floor returns the highest floor of the range and the resource it belongs to.
@@ -207,7 +217,7 @@ func (x *Index) Floor(s Span) (format.Mark, string) {
 	}
 	highest := x.Rest
 	for name, r := range x.Resources {
-		if s.overlaps(name) && name != x.Apart && r.Floor.Revision > highest.Revision {
+		if r.Floor.Revision > highest.Revision && name != x.Apart && s.overlaps(name) { // the cheapest first
 			highest = r.Floor
 		}
 	}
