@@ -33,14 +33,14 @@ import (
 // asks it who may do what.
 func TestAggregated(t *testing.T) {
 	front := newFrontProxy(t)
-	servers := start(t, setup{off: left, flags: []string{
+	servers := start(t, setup{off: left, on: optional, flags: []string{
 		"--authorization-mode=RBAC", "--proxy-client-cert-file=" + front.cert, "--proxy-client-key-file=" + front.key,
 	}})
 	for _, s := range []*server{servers.upstream, servers.gapless, servers.replica} {
 		s.aggregate(t, startSample(t, s, front))
 	}
 	compareSwagger(t, servers)
-	compare(t, "testdata/aggregated", servers)
+	compareOn(t, "testdata/aggregated", servers)
 }
 
 // compareSwagger compares what the servers say of the kinds of the sample in OpenAPI v2: its paths, and the definitions to

@@ -44,7 +44,7 @@ type shared struct {
 // is read by the layout as kube-apiserver answers a GET. Encoded again it is the same bytes, and kube-apiserver reads
 // an object that was changed and stored through the layout.
 func TestEtcdHasWhatTheLayoutSays(t *testing.T) {
-	r := startReference(t, newKey(t), switches(left, nil)) // of a pod only what is sent
+	r := startReference(t, newKey(t), switches(left, optional)) // of a pod only what is sent
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{r.etcd}})
 	if err != nil {
 		t.Fatalf("make a client of etcd: %v", err)

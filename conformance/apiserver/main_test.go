@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"flag"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -29,21 +30,21 @@ func TestMain(m *testing.M) {
 // difference that is not in the table fails it, and so does an entry of the table that no difference
 // of the directory matches.
 func TestScripts(t *testing.T) {
-	compareServers(t, "testdata/scripts", setup{off: left, flags: []string{"--authorization-mode=RBAC"}})
+	compareServers(t, "testdata/scripts", setup{off: left, on: optional, flags: []string{"--authorization-mode=RBAC"}})
 }
 
 // TestDefaults does the same with all plugins that both servers have, and with others who know callers and decide.
 func TestDefaults(t *testing.T) {
 	flags, variables := access(t)
-	compareServers(t, "testdata/defaults", setup{on: others, flags: flags, variables: variables})
+	compareServers(t, "testdata/defaults", setup{on: slices.Concat(optional, others), flags: flags, variables: variables})
 }
 
 func compareServers(t *testing.T, scripts string, of setup) {
 	t.Helper()
-	compare(t, scripts, start(t, of))
+	compareOn(t, scripts, start(t, of))
 }
 
-func compare(t *testing.T, scripts string, servers *servers) {
+func compareOn(t *testing.T, scripts string, servers *servers) {
 	t.Helper()
 	all := suite.Scripts(t, scripts)
 	// Both tests have a part of the scripts.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/conformance/apiserver/mix"
 	"github.com/gapless-io/gapless/conformance/differential/play"
 	"github.com/gapless-io/gapless/conformance/differential/script"
 	"github.com/gapless-io/gapless/conformance/oracle/etcd"
@@ -26,6 +27,7 @@ type server struct {
 	target play.Target
 	hook   *hook
 	audit  string // the file of its audit log
+	tidier *http.Transport
 }
 
 func (s *server) Target() play.Target { return s.target }
@@ -53,7 +55,7 @@ type setup struct {
 // start starts them, and ends them with the test.
 func start(t *testing.T, of setup) *servers {
 	t.Helper()
-	flags := append(switches(of.off, of.on), of.flags...)
+	flags := slices.Concat(switches(of.off, of.on), of.flags)
 	key := newKey(t)
 	r, binary := startReference(t, key, flags), program(t)
 	over := "--etcd-servers=" + etcd.StartFor(t, etcd.Options{NoSync: true}).URL()
@@ -123,6 +125,7 @@ func (all *servers) play(t *testing.T, one script.Script) (p played) {
 			"mutatingopen": s.hook.webhooks(t, "m", "Ignore", mutatingOnes()),
 			"authz":        "/apis/authorization.k8s.io/v1", "authn": "/apis/authentication.k8s.io/v1",
 		}
+		maps.Copy(variables, mix.Kept())
 		maps.Copy(variables, all.variables)
 		transcript := play.Play(t.Context(), s, one, variables)
 		return transcript
@@ -181,6 +184,10 @@ func send(to play.Target, req *http.Request) (int, []byte, error) {
 	}
 	transport := &http.Transport{TLSClientConfig: to.TLS.Clone()}
 	defer transport.CloseIdleConnections()
+	return roundTrip(transport, req)
+}
+
+func roundTrip(transport *http.Transport, req *http.Request) (int, []byte, error) {
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return 0, nil, err

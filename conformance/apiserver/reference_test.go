@@ -32,7 +32,8 @@ var left = []string{
 	"NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
 }
 
-// optional are plugins that are off by default, others more of them, which only the scripts about all plugins have on.
+// optional are plugins that are off by default, which scripts have on; others more of them, which only the scripts about all
+// plugins, and random moves, have on.
 var (
 	optional = []string{
 		"AlwaysPullImages", "DenyServiceExternalIPs", "StorageObjectInUseProtection", // which gapless has off in a directory
@@ -75,7 +76,6 @@ func common(t *testing.T, key, audit string) []string {
 		"--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
 		"--audit-policy-file=" + file("audit.yaml"), "--audit-log-path=" + audit, "--service-account-issuer=" + issuer,
 		"--service-account-signing-key-file=" + key, "--service-account-key-file=" + key,
-		"--enable-admission-plugins=" + strings.Join(optional, ","),
 	}
 }
 

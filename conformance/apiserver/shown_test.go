@@ -63,7 +63,7 @@ func relative(claims map[string]any, issued float64) {
 type chosen map[string]string
 
 var (
-	clusterIP = regexp.MustCompile(`\b10\.0\.0\.(1[7-9]|[2-9]\d|1\d\d|2[0-4]\d|25[0-4])\b`)
+	clusterIP = regexp.MustCompile(`\b(?:10\.0\.0\.(1[7-9]|[2-9]\d|1\d\d|2[0-4]\d|25[0-4])|fd00::[1-9a-f][0-9a-f]{2,3})\b`)
 	nodePort  = regexp.MustCompile(`"(?:n|healthCheckN)odePort":(3008[6-9]|3009\d|30[1-9]\d\d|31\d\d\d|32[0-7]\d\d)\b`)
 )
 

@@ -16,6 +16,13 @@ import (
 func (r *Registry) updateScale(
 	ctx context.Context, w write, body []byte, v kinds.FieldValidation, manager string,
 ) (wire.Written, error) {
+	sent, _, err := scale.Decode(body, v)
+	if err != nil {
+		return wire.Written{}, err
+	}
+	if err := sent.Match(w.target); err != nil { // before there is a look at the object
+		return wire.Written{}, err
+	}
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
 		s, warnings, err := scale.Decode(body, v)
 		if err != nil {

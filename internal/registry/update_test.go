@@ -69,7 +69,7 @@ func TestUpdateRefusals(t *testing.T) {
 		},
 		{
 			"another namespace", foos, "a", fooAt("a", `,"namespace":"x"`, ``),
-			`400 BadRequest the namespace of the object (x) does not match the namespace on the request (default)`,
+			`400 BadRequest the namespace of the provided object does not match the namespace sent on the request`,
 		},
 		{
 			"wrong type", foos, "a", fooAt("a", rvOf(now), `,"spec":{"a":1}`),

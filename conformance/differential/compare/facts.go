@@ -89,8 +89,8 @@ func (f *facts) take() {
 		for i, frame := range frames {
 			f.frame(fmt.Sprintf("frame %d", i+1), frame)
 		}
-	case script.Request, script.Capture, script.Compare, script.Watch, script.Socket, script.Ping, script.Close, script.Await,
-		script.Compact, script.Forget, script.Restart, script.Crash, script.Pause, script.Join:
+	case script.Request, script.Capture, script.Keep, script.Edit, script.Compare, script.Watch, script.Socket, script.Ping,
+		script.Close, script.Await, script.Compact, script.Forget, script.Restart, script.Crash, script.Pause, script.Join:
 	}
 	if r.Ending != nil {
 		f.add("end how", r.Ending.How)

@@ -186,6 +186,18 @@ func (p *player) step(ctx context.Context, r *Result) error {
 		value, err := script.Member(p.last, r.Step.Member)
 		p.variables[r.Step.Name] = value
 		return err
+	case script.Keep:
+		if value, err := script.Member(p.last, r.Step.Member); err == nil {
+			p.variables[r.Step.Name] = value
+		}
+		return nil
+	case script.Edit:
+		patch, err := p.expand(r.Step.Body)
+		if err != nil {
+			return err
+		}
+		p.variables[r.Step.Name], err = script.Patched(p.last, patch)
+		return err
 	case script.Compare:
 		return p.compare(r)
 	case script.Await:

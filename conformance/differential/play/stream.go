@@ -177,8 +177,8 @@ func (p *player) onStream(ctx context.Context, r *Result) error {
 	case script.Close:
 		s.leave()
 		delete(p.streams, r.Step.Name)
-	case script.Request, script.Capture, script.Compare, script.Watch, script.Socket, script.Await, script.Compact,
-		script.Forget, script.Restart, script.Crash, script.Pause, script.Join:
+	case script.Request, script.Capture, script.Keep, script.Edit, script.Compare, script.Watch, script.Socket, script.Await,
+		script.Compact, script.Forget, script.Restart, script.Crash, script.Pause, script.Join:
 		return fmt.Errorf("verb %d is not for streams", r.Step.Verb)
 	}
 	if n := len(r.Frames); n > 0 {

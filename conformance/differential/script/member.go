@@ -75,6 +75,43 @@ func Member(document []byte, member string) (string, error) {
 	return string(raw), err
 }
 
+// Patched is an object after a JSON merge patch, or {} if the document is none, or a Status. A patch that is no object is an
+// error.
+func Patched(document []byte, patch string) (string, error) {
+	decode := func(text string, to *map[string]any) error {
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		return dec.Decode(to)
+	}
+	var object, change map[string]any
+	if err := decode(patch, &change); err != nil {
+		return "", fmt.Errorf("the patch %s: %w", patch, err)
+	}
+	if decode(string(document), &object) != nil || object == nil || object["kind"] == "Status" {
+		return "{}", nil
+	}
+	raw, err := json.Marshal(merge(object, change))
+	return string(raw), err
+}
+
+func merge(to, change map[string]any) map[string]any {
+	if to == nil {
+		to = map[string]any{}
+	}
+	for key, value := range change {
+		switch value := value.(type) {
+		case nil:
+			delete(to, key)
+		case map[string]any:
+			below, _ := to[key].(map[string]any)
+			to[key] = merge(below, value)
+		default:
+			to[key] = value
+		}
+	}
+	return to
+}
+
 var variable = regexp.MustCompile(`\$(?:([a-z][a-z0-9]*)|\{([a-z][a-z0-9]*)(?:([+-])(\d+))?\})`)
 
 // Expand puts values in for $x and ${x+5}. A variable without a value, and a sum

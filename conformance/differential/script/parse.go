@@ -117,10 +117,10 @@ func (p *parser) below(line string) error {
 	step := &steps[len(steps)-1]
 	switch step.Verb {
 	case Request, Watch, Socket, Await:
-	case Capture, Compare, Ping, Read, Quiet, End, Close, Compact, Forget, Restart, Crash, Pause, Join:
+	case Capture, Keep, Edit, Compare, Ping, Read, Quiet, End, Close, Compact, Forget, Restart, Crash, Pause, Join:
 		return fmt.Errorf("a header or body below a step that sends none")
 	}
-	if step.Body != "" || strings.ContainsRune("{[<", rune(line[0])) {
+	if step.Body != "" || strings.ContainsRune("{[<$", rune(line[0])) {
 		if step.Verb != Request && step.Verb != Await {
 			return fmt.Errorf("a body below a step that sends none")
 		}
@@ -172,9 +172,18 @@ func parseStep(line string) (Step, error) {
 	return f.parse(words)
 }
 
-// short are the words that stand for requests.
+// short are the words that stand for requests, and edit.
 var short = map[string]func(line string, words []string) (Step, error){ //nolint:gochecknoglobals // a compiled table
-	"create": write, "patch": write, "delete": write,
+	"create": write, "patch": write, "delete": write, "edit": edit,
+}
+
+// edit reads "edit x {…}".
+func edit(line string, words []string) (Step, error) {
+	at := strings.IndexByte(line, '{')
+	if len(words) < 3 || at < 0 || !variableName.MatchString(words[1]) || strings.TrimSpace(line[:at]) != "edit "+words[1] {
+		return Step{}, fmt.Errorf("want edit x {…}")
+	}
+	return Step{Verb: Edit, Name: words[1], Body: line[at:]}, nil
 }
 
 var kinds = map[string]string{"foos": "Foo", "bars": "Bar"} //nolint:gochecknoglobals // a compiled table
@@ -232,8 +241,9 @@ type form struct {
 }
 
 var forms = map[string]form{ //nolint:gochecknoglobals // a compiled table
-	"capture": {verb: Capture, wants: "nm"}, "compare": {verb: Compare, wants: "nm"},
-	"watch": {verb: Watch, wants: "np"}, "socket": {verb: Socket, wants: "np"}, "ping": {verb: Ping, wants: "n", wait: readWait},
+	"capture": {verb: Capture, wants: "nm"}, "keep": {verb: Keep, wants: "nm"}, "compare": {verb: Compare, wants: "nm"},
+	"watch": {verb: Watch, wants: "np"}, "socket": {verb: Socket, wants: "np"}, "ping": {verb: Ping, wants: "n",
+		wait: readWait},
 	"read": {verb: Read, wants: "ncD", wait: readWait}, "quiet": {verb: Quiet, wants: "nd"},
 	"end": {verb: End, wants: "nD", wait: endWait}, "close": {verb: Close, wants: "n"},
 	"await": {verb: Await, wants: "cpD", wait: endWait}, "pause": {verb: Pause, wants: "d"},

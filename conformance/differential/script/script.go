@@ -14,6 +14,8 @@
 //	patch foos ns/name {…}         merge patch
 //	delete foos ns/name            DELETE
 //	capture x .metadata.continue   sets $x to a member of the answer before
+//	keep x .metadata.uid           the same, and leaves $x as it is if there is no such member
+//	edit x {"a":null}              sets $x to the answer before, after a merge patch: {} if it is no object, or a Status
 //	compare x .metadata.continue   reports whether that is <, = or > $x, as numbers
 //	watch w path                   opens a stream, headers below it
 //	socket w path                  opens it as a WebSocket
@@ -61,6 +63,8 @@ const (
 	Crash
 	Pause
 	Join
+	Keep
+	Edit
 )
 
 // Script is a parsed file.
@@ -88,7 +92,7 @@ type Step struct {
 	// Line is the line in the file, from 1, and Text is what it says.
 	Line int
 	Text string
-	// Method, Path, Header and Body are the request's, before variables are put in.
+	// Method, Path, Header and Body are the request's, before variables are put in. The body of Edit is its patch.
 	Method, Path string
 	Header       []Field
 	Body         string

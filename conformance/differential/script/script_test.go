@@ -38,6 +38,10 @@ watch w /path?watch=1
   Accept: application/json
 capture r1 .items[0].metadata.resourceVersion
 compare r1 .metadata.resourceVersion
+keep r2 .metadata.uid
+edit r3 {"spec": null}
+PUT $r3
+  $r3
 read w 2
 read w 1 70s
 quiet w 1500ms
@@ -87,6 +91,9 @@ join
 			},
 			{Verb: script.Capture, Name: "r1", Member: ".items[0].metadata.resourceVersion"},
 			{Verb: script.Compare, Name: "r1", Member: ".metadata.resourceVersion"},
+			{Verb: script.Keep, Name: "r2", Member: ".metadata.uid"},
+			{Verb: script.Edit, Name: "r3", Body: `{"spec": null}`},
+			{Method: http.MethodPut, Path: "$r3", Body: "$r3"},
 			{Verb: script.Read, Name: "w", Frames: 2, Code: 2, Wait: 8 * time.Second},
 			{Verb: script.Read, Name: "w", Frames: 1, Code: 1, Wait: 70 * time.Second},
 			{Verb: script.Quiet, Name: "w", Wait: 1500 * time.Millisecond},
@@ -171,6 +178,21 @@ func TestMemberFindsNestedFields(t *testing.T) {
 		if got, err := script.Member(doc, member); err == nil {
 			t.Errorf("%q is %q, want an error", member, got)
 		}
+	}
+}
+
+func TestPatchedAppliesAMergePatch(t *testing.T) {
+	for _, test := range [][3]string{
+		{`{"a":{"b":1,"c":12345678901234567890},"d":[1]}`, `{"a":{"b":null,"e":{"f":null,"g":2}},"d":[]}`,
+			`{"a":{"c":12345678901234567890,"e":{"g":2}},"d":[]}`},
+		{`not JSON`, `{"a":1}`, `{}`}, {`[]`, `{"a":1}`, `{}`}, {`{"kind":"Status"}`, `{"a":1}`, `{}`},
+	} {
+		if got, err := script.Patched([]byte(test[0]), test[1]); err != nil || got != test[2] {
+			t.Errorf("%s after %s is %s, %v; want %s", test[0], test[1], got, err, test[2])
+		}
+	}
+	if _, err := script.Patched([]byte(`{}`), `{"a":`); err == nil {
+		t.Error("a broken patch is no error")
 	}
 }
 

@@ -100,22 +100,35 @@ func defaultEndpoints(o tree.Object) {
 // defaultLimitRange derives the defaults of a container from its limits.
 func defaultLimitRange(o tree.Object) {
 	for limit := range tree.Items(tree.Child(o, "spec"), "limits") {
-		if limit["type"] != "Container" {
-			continue
+		if limit["type"] == "Container" {
+			deriveLimits(limit)
 		}
-		for _, from := range []struct{ key, source string }{
-			{"default", "max"}, {"defaultRequest", "default"}, {"defaultRequest", "min"},
-		} {
-			source := tree.Child(limit, from.source)
-			if len(source) == 0 {
-				continue
-			}
-			target := tree.Made(limit, from.key)
-			for name, quantity := range source {
-				tree.Set(target, name, quantity)
-			}
+		for _, key := range []string{"max", "min", "default", "defaultRequest", "maxLimitRequestRatio"} {
+			podspec.RoundUp(tree.Child(limit, key))
 		}
 	}
+}
+
+func deriveLimits(limit tree.Object) {
+	for _, from := range []struct{ key, source string }{
+		{"default", "max"}, {"defaultRequest", "default"}, {"defaultRequest", "min"},
+	} {
+		source := tree.Child(limit, from.source)
+		if len(source) == 0 {
+			continue
+		}
+		target := tree.Made(limit, from.key)
+		for name, quantity := range source {
+			tree.Set(target, name, quantity)
+		}
+	}
+}
+
+// defaultQuota rounds the amounts of a quota.
+func defaultQuota(o tree.Object) {
+	podspec.RoundUp(tree.Child(o, "spec", "hard"))
+	podspec.RoundUp(tree.Child(o, "status", "hard"))
+	podspec.RoundUp(tree.Child(o, "status", "used"))
 }
 
 // defaultVolume fills in the defaults of a persistent volume.
@@ -124,5 +137,6 @@ func defaultVolume(o tree.Object) {
 	tree.Set(spec, "persistentVolumeReclaimPolicy", "Retain")
 	tree.SetPointer(spec, "volumeMode", "Filesystem")
 	podspec.DefaultStorageSource(spec)
+	podspec.RoundUp(tree.Child(spec, "capacity"))
 	tree.Set(tree.Made(o, "status"), "phase", "Pending")
 }

@@ -3,11 +3,14 @@ package core
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/kinds/check"
+	"github.com/gapless-io/gapless/internal/kinds/podrules"
 	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
@@ -21,9 +24,7 @@ func takeEphemeralContainers(sent, old *unstructured.Unstructured) (*unstructure
 	return pod, nil
 }
 
-// checkEphemeralContainers lets containers be added, but not go or change. Of a new
-// one it checks the names, and that it asks for nothing that such a container cannot
-// have.
+// checkEphemeralContainers lets containers be added, but not go or change. It checks the whole spec, as upstream.
 func checkEphemeralContainers(u, old *unstructured.Unstructured) field.ErrorList {
 	at := field.NewPath("spec", ephemeral)
 	var errs field.ErrorList
@@ -37,58 +38,11 @@ func checkEphemeralContainers(u, old *unstructured.Unstructured) field.ErrorList
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("existing ephemeral containers %q may not be changed", name)))
 		}
 	}
-	others := containers(u, "containers")
-	seen := map[string]bool{}
-	list, _ := tree.Child(u.Object, "spec")[ephemeral].([]any)
-	for i, item := range list {
-		container, _ := item.(tree.Object)
-		name, _ := container["name"].(string)
-		here := at.Index(i)
-		if _, old := was[name]; !old {
-			errs = append(errs, checkEphemeral(here, container)...)
-		}
-		_, taken := others[name]
-		_, initial := containers(u, "initContainers")[name]
-		if taken || initial || seen[name] {
-			errs = append(errs, field.Duplicate(here.Child("name"), name))
-		}
-		seen[name] = true
-		if target, _ := container["targetContainerName"].(string); target != "" && others[target] == nil {
-			errs = append(errs, field.NotFound(here.Child("targetContainerName"), target))
-		}
+	var pod corev1.Pod
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pod); err != nil {
+		return append(errs, field.Invalid(at, "", err.Error()))
 	}
-	return errs
-}
-
-func checkEphemeral(at *field.Path, container tree.Object) field.ErrorList {
-	var errs field.ErrorList
-	name, _ := container["name"].(string)
-	if name == "" {
-		errs = append(errs, field.Required(at.Child("name"), ""))
-	} else {
-		for _, why := range validation.IsDNS1123Label(name) {
-			errs = append(errs, field.Invalid(at.Child("name"), name, why))
-		}
-	}
-	if image, _ := container["image"].(string); image == "" {
-		errs = append(errs, field.Required(at.Child("image"), ""))
-	}
-	for _, what := range []string{"ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources"} {
-		if set := container[what]; set != nil && lengthOf(set) > 0 {
-			errs = append(errs, field.Forbidden(at.Child(what), "cannot be set for an Ephemeral Container"))
-		}
-	}
-	return errs
-}
-
-func lengthOf(value any) int {
-	switch v := value.(type) {
-	case tree.Object:
-		return len(v)
-	case []any:
-		return len(v)
-	}
-	return 1
+	return append(podrules.Spec(check.Spec(), &pod.Spec), errs...)
 }
 
 // containers are those of a list by name.

@@ -85,7 +85,7 @@ func clusterKinds() []*kinds.Resource {
 				Kind: kinds.GroupVersionKind{Version: "v1", Kind: "Namespace"},
 			}},
 			Complete: completeNamespace, Table: namespaceTable(),
-		}, gokind.Rules[*corev1.Namespace]{Status: validateNamespaceStatus}),
+		}, gokind.Rules[*corev1.Namespace]{Object: validateNamespace, Status: validateNamespaceStatus}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "Node", Short: []string{"no"}, Cluster: true, Status: true, StatusOnCreate: true,
 			Defaults: defaultNode, Fields: []wire.FieldPath{gokind.Or("spec.unschedulable", "false")},
@@ -103,7 +103,8 @@ func clusterKinds() []*kinds.Resource {
 		}, gokind.Rules[*corev1.LimitRange]{Object: validateLimitRange}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "ResourceQuota", Short: []string{"quota"}, Status: true, ReturnDeleted: true,
-			Table: quotaTable(),
+			Defaults: defaultQuota,
+			Table:    quotaTable(),
 		}, gokind.Rules[*corev1.ResourceQuota]{
 			Object: validateResourceQuota, Update: validateResourceQuotaUpdate, Status: validateResourceQuotaStatus,
 			Warn: warnResourceQuota,
@@ -149,7 +150,7 @@ func volumeKinds() []*kinds.Resource {
 			ReturnDeleted: true, Defaults: podspec.DefaultClaim,
 			Complete: completeClaim, Table: claimTable(),
 		}, gokind.Rules[*corev1.PersistentVolumeClaim]{
-			Object: validatePersistentVolumeClaim, Update: validatePersistentVolumeClaimUpdate,
+			Object: validatePersistentVolumeClaim, Update: validatePersistentVolumeClaimUpdate, Status: validateClaimStatus,
 			Warn: warnPersistentVolumeClaim,
 		}),
 	}

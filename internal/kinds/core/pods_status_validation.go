@@ -1,15 +1,19 @@
 package core
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/check"
 	"github.com/gapless-io/gapless/internal/kinds/podrules"
 )
 
-// validatePodStatus validates a change of the addresses in the status of a Pod, and of its
-// annotations. The rest of the status is not checked.
+// validatePodStatus validates a change of the status of a Pod, and of its annotations: not what it says about users of
+// containers, claims of devices, and the health of either.
 func validatePodStatus(o, old *corev1.Pod) field.ErrorList {
 	now, was := make([]string, 0, len(o.Status.PodIPs)), make([]string, 0, len(old.Status.PodIPs))
 	for _, ip := range o.Status.PodIPs {
@@ -20,6 +24,7 @@ func validatePodStatus(o, old *corev1.Pod) field.ErrorList {
 	}
 	at := field.NewPath("status", "podIPs")
 	errs := append(podrules.AnnotationUpdate(o, old), podrules.Annotations(podrules.AnnotationsPath(), o.Annotations, &o.Spec)...)
+	errs = append(errs, checkProgress(o, old)...)
 	errs = append(errs, checkAddresses(at, now, was)...)
 	switch first := o.Status.PodIP; {
 	case (first == "") != (len(now) == 0):
@@ -28,6 +33,90 @@ func validatePodStatus(o, old *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Index(0).Child("ip"), now[0], "must be equal to `podIP`"))
 	}
 	return append(errs, checkHostIPs(&o.Status, &old.Status)...)
+}
+
+// checkProgress checks what a status says of where a pod is to run, and of how it got on.
+func checkProgress(o, old *corev1.Pod) field.ErrorList {
+	const negative = "must be a non-negative integer"
+	at := field.NewPath("status")
+	now, was := &o.Status, &old.Status
+	var errs field.ErrorList
+	for i, c := range now.Conditions {
+		p := at.Child("conditions").Index(i)
+		if c.ObservedGeneration < 0 {
+			errs = append(errs, field.Invalid(p.Child("observedGeneration"), c.ObservedGeneration, negative))
+		}
+		if c.Type != corev1.PodScheduled && c.Type != corev1.PodReady && c.Type != corev1.PodInitialized {
+			// Upstream's path has a capital letter.
+			errs = append(errs, check.Invalid(p.Child("Type"), string(c.Type), validation.IsQualifiedName(string(c.Type)))...)
+		}
+	}
+	if name := now.NominatedNodeName; name != "" && name != was.NominatedNodeName {
+		errs = append(errs, check.Invalid(at.Child("nominatedNodeName"), name, kinds.SubdomainName(name))...)
+		if old.Spec.NodeName != "" {
+			errs = append(errs,
+				field.Forbidden(at.Child("nominatedNodeName"), "may not be set on pods that are already bound to a node"))
+		}
+	}
+	if now.ObservedGeneration < 0 {
+		errs = append(errs, field.Invalid(at.Child("observedGeneration"), now.ObservedGeneration, negative))
+	}
+	errs = append(errs, check.Unchanged(at, "qosClass", now.QOSClass, was.QOSClass)...)
+	errs = append(errs, checkEnded(at.Child("containerStatuses"), now.ContainerStatuses, was.ContainerStatuses,
+		&old.Spec, old.Spec.Containers)...)
+	errs = append(errs, checkEnded(at.Child("initContainerStatuses"), now.InitContainerStatuses,
+		was.InitContainerStatuses, &old.Spec, old.Spec.InitContainers)...)
+	return append(errs, checkEnded(at.Child("ephemeralContainerStatuses"), now.EphemeralContainerStatuses,
+		was.EphemeralContainerStatuses, &old.Spec, nil)...)
+}
+
+// checkEnded checks that containers which have ended and do not restart stay so.
+func checkEnded(at *field.Path, now, was []corev1.ContainerStatus, spec *corev1.PodSpec,
+	of []corev1.Container) field.ErrorList {
+	running := map[string]bool{}
+	for i := len(now) - 1; i >= 0; i-- { // the first of a name counts
+		running[now[i].Name] = now[i].State.Terminated == nil
+	}
+	restarts := map[string]*corev1.Container{}
+	for i := len(of) - 1; i >= 0; i-- {
+		restarts[of[i].Name] = &of[i]
+	}
+	var errs field.ErrorList
+	for i := range was {
+		ended := was[i].State.Terminated
+		if ended == nil || !running[was[i].Name] {
+			continue
+		}
+		if c := restarts[was[i].Name]; c == nil || !mayRestart(c, spec.RestartPolicy, ended.ExitCode) {
+			errs = append(errs,
+				field.Forbidden(at.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
+		}
+	}
+	return errs
+}
+
+// mayRestart reports whether a container may run again after it has exited with a code.
+func mayRestart(c *corev1.Container, pod corev1.RestartPolicy, code int32) bool {
+	for _, rule := range c.RestartPolicyRules {
+		if rule.ExitCodes == nil || c.RestartPolicy == nil {
+			continue
+		}
+		want := rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn
+		if slices.Contains(rule.ExitCodes.Values, code) == want {
+			return true
+		}
+	}
+	policy := string(pod)
+	if c.RestartPolicy != nil {
+		policy = string(*c.RestartPolicy)
+	}
+	switch policy {
+	case string(corev1.RestartPolicyNever):
+		return false
+	case string(corev1.RestartPolicyOnFailure):
+		return code != 0
+	}
+	return true
 }
 
 func checkHostIPs(status, before *corev1.PodStatus) field.ErrorList {

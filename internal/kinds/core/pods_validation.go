@@ -19,6 +19,10 @@ func validateNewPod(o *corev1.Pod) field.ErrorList {
 	if len(o.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(check.Spec("ephemeralContainers"), "cannot be set on create"))
 	}
+	if o.Spec.NodeName != "" && len(o.Spec.SchedulingGates) > 0 {
+		errs = append(errs,
+			field.Forbidden(check.Spec("nodeName"), "cannot be set until all schedulingGates have been cleared"))
+	}
 	return errs
 }
 

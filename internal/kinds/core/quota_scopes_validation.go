@@ -95,12 +95,16 @@ func isBare(scope corev1.ResourceQuotaScope) bool {
 	}, scope)
 }
 
-// checkKnownScopes checks that there are such scopes.
-func checkKnownScopes(at *field.Path, scopes []corev1.ResourceQuotaScope) field.ErrorList {
+// checkKnownScopes checks that there are such scopes. Errors show the one, or all of a list.
+func checkKnownScopes(at *field.Path, scopes []corev1.ResourceQuotaScope, all bool) field.ErrorList {
 	var errs field.ErrorList
 	for _, scope := range scopes {
 		if !isScope(scope) {
-			errs = append(errs, field.Invalid(at, scope, "unsupported scope"))
+			shown := any(scope)
+			if all {
+				shown = scopes
+			}
+			errs = append(errs, field.Invalid(at, shown, "unsupported scope"))
 		}
 	}
 	return errs
@@ -171,6 +175,6 @@ func checkScopeSelector(of *corev1.ResourceQuotaSpec) field.ErrorList {
 			errs = append(errs, field.Invalid(at.Child("operator"), r.Operator, "not a valid selector operator"))
 		}
 	}
-	errs = append(errs, checkKnownScopes(at.Child("scopeName"), scopes)...)
+	errs = append(errs, checkKnownScopes(at.Child("scopeName"), scopes, false)...)
 	return append(errs, checkScopes(at, scopes, of, of.ScopeSelector)...)
 }

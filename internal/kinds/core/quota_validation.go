@@ -19,7 +19,7 @@ import (
 func validateResourceQuota(o *corev1.ResourceQuota) field.ErrorList {
 	at := check.Spec("scopes")
 	errs := checkLimited(check.Spec("hard"), o.Spec.Hard)
-	errs = append(errs, checkKnownScopes(at, o.Spec.Scopes)...)
+	errs = append(errs, checkKnownScopes(at, o.Spec.Scopes, true)...)
 	errs = append(errs, checkScopes(at, o.Spec.Scopes, &o.Spec, o.Spec.Scopes)...)
 	return append(errs, checkScopeSelector(&o.Spec)...)
 }
@@ -28,7 +28,7 @@ func validateResourceQuota(o *corev1.ResourceQuota) field.ErrorList {
 func validateResourceQuotaUpdate(o, old *corev1.ResourceQuota) field.ErrorList {
 	at, was := check.Spec("scopes"), old.Spec.Scopes
 	// Earlier releases of gapless stored any: what upstream would never have stored may be corrected.
-	wrong := len(checkKnownScopes(at, was)) > 0 || len(checkScopes(at, was, &old.Spec, nil)) > 0
+	wrong := len(checkKnownScopes(at, was, true)) > 0 || len(checkScopes(at, was, &old.Spec, nil)) > 0
 	if wrong || sets.New(o.Spec.Scopes...).Equal(sets.New(was...)) {
 		return nil
 	}
@@ -41,8 +41,7 @@ func validateResourceQuotaStatus(o, _ *corev1.ResourceQuota) field.ErrorList {
 	return append(checkLimited(at.Child("hard"), o.Status.Hard), checkLimited(at.Child("used"), o.Status.Used)...)
 }
 
-// validateLimitRange validates a LimitRange. Which resources there are is not checked, nor the
-// ratio of a limit and a request against their extremes.
+// validateLimitRange validates a LimitRange. Which resources there are is not checked.
 func validateLimitRange(o *corev1.LimitRange) field.ErrorList {
 	var errs field.ErrorList
 	seen := map[corev1.LimitType]bool{}
@@ -98,13 +97,35 @@ func checkLimits(at *field.Path, l *corev1.LimitRangeItem) field.ErrorList {
 		errs = append(errs, notAbove(at.Child("defaultRequest"), asked, asked, most)...)
 		errs = append(errs, notAbove(at.Child("defaultRequest"), asked, asked, amounts{"default limit value", l.Default})...)
 		errs = append(errs, notAbove(at.Child("default"), least, least, usual)...)
-		errs = append(errs, notAbove(at.Child("default"), usual, usual, most)...)
+		errs = append(errs, notAbove(at.Child("default"), most, usual, most)...) // upstream prints the greatest
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.MaxLimitRequestRatio)) {
 		if ratio := l.MaxLimitRequestRatio[name]; ratio.Cmp(*resource.NewQuantity(1, resource.DecimalSI)) < 0 {
 			errs = append(errs,
 				field.Invalid(at.Child("maxLimitRequestRatio").Key(string(name)), ratio.String(),
 					fmt.Sprintf("ratio %s is less than 1", ratio.String())))
+		}
+	}
+	return append(errs, attainable(at.Child("maxLimitRequestRatio"), l)...)
+}
+
+// attainable checks that ratios of limits to requests are within what the extremes leave possible.
+func attainable(at *field.Path, l *corev1.LimitRangeItem) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(l.MaxLimitRequestRatio)) {
+		ratio := l.MaxLimitRequestRatio[name]
+		least, bounded := l.Min[name]
+		most, both := l.Max[name]
+		if !bounded || !both {
+			continue
+		}
+		wanted, possible := float64(ratio.Value()), float64(most.Value())/float64(least.Value())
+		if max(ratio.Value(), least.Value(), most.Value()) < resource.MaxMilliValue {
+			wanted, possible = float64(ratio.MilliValue())/1000, float64(most.MilliValue())/float64(least.MilliValue())
+		}
+		if wanted > possible {
+			errs = append(errs, field.Invalid(at.Key(string(name)), ratio.String(),
+				fmt.Sprintf("ratio %s is greater than max/min = %f", ratio.String(), possible)))
 		}
 	}
 	return errs

@@ -28,8 +28,14 @@ func validateService(o *corev1.Service) field.ErrorList {
 		errs = append(errs,
 			check.Required(check.Spec(), "externalName", strings.TrimSuffix(spec.ExternalName, "."),
 				validation.IsDNS1123Subdomain)...)
-		if spec.ClusterIP != "" {
+		if spec.ClusterIP != "" || len(spec.ClusterIPs) > 0 {
 			errs = append(errs, field.Forbidden(check.Spec("clusterIPs"), "may not be set for ExternalName services"))
+		}
+		if len(spec.IPFamilies) > 0 {
+			errs = append(errs, field.Forbidden(check.Spec("ipFamilies"), "may not be set for ExternalName services"))
+		}
+		if spec.IPFamilyPolicy != nil {
+			errs = append(errs, field.Forbidden(check.Spec("ipFamilyPolicy"), "may not be set for ExternalName services"))
 		}
 	} else if len(spec.Ports) == 0 && !headless {
 		errs = append(errs, field.Required(check.Spec("ports"), ""))
@@ -76,15 +82,18 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 		errs = append(errs, check.OneOf(check.Spec(), "externalTrafficPolicy", spec.ExternalTrafficPolicy,
 			corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)...)
 	}
-	if spec.Type == corev1.ServiceTypeExternalName { // for the others see ValidateClusterIPs
-		errs = append(errs, checkFamilies(spec)...)
-	}
 	if class := spec.LoadBalancerClass; class != nil && spec.Type == corev1.ServiceTypeLoadBalancer {
 		errs = append(errs, check.Invalid(check.Spec("loadBalancerClass"), *class, validation.IsQualifiedName(*class))...)
 	}
-	errs = append(errs, check.KnownIfSet(check.Spec(), "trafficDistribution", spec.TrafficDistribution,
-		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameNode,
-		corev1.ServiceTrafficDistributionPreferSameZone)...)
+	if how := spec.TrafficDistribution; how != nil { // upstream does not sort these
+		known := []string{
+			corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone,
+			corev1.ServiceTrafficDistributionPreferSameNode,
+		}
+		if !slices.Contains(known, *how) {
+			errs = append(errs, field.NotSupported(check.Spec("trafficDistribution"), *how, known))
+		}
+	}
 	// Upstream requires a port where one is needed, and has allocated it before. Here it may be missing.
 	switch port := spec.HealthCheckNodePort; {
 	case port == 0:
@@ -110,20 +119,28 @@ func validateNewService(o *corev1.Service) field.ErrorList {
 	spec := &o.Spec
 	errs := otherAddresses(o, &corev1.Service{})
 	errs = append(errs, checkNodePorts(spec)...)
-	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" {
+	return append(errs, checkTypeMembers(spec, &corev1.ServiceSpec{})...)
+}
+
+// checkTypeMembers checks what a Service must not have because of its type, where that differs from what it had: earlier
+// versions stored it.
+func checkTypeMembers(spec, was *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" && spec.ExternalTrafficPolicy != was.ExternalTrafficPolicy {
 		errs = append(errs,
 			field.Invalid(check.Spec("externalTrafficPolicy"), spec.ExternalTrafficPolicy,
 				"may only be set for externally-accessible services"))
 	}
-	if spec.LoadBalancerClass != nil && spec.Type != corev1.ServiceTypeLoadBalancer {
+	balanced := spec.Type == corev1.ServiceTypeLoadBalancer
+	if spec.LoadBalancerClass != nil && !balanced && was.LoadBalancerClass == nil {
 		errs = append(errs, field.Forbidden(check.Spec("loadBalancerClass"), "may only be used when `type` is 'LoadBalancer'"))
 	}
-	if spec.AllocateLoadBalancerNodePorts != nil && spec.Type != corev1.ServiceTypeLoadBalancer {
+	if spec.AllocateLoadBalancerNodePorts != nil && !balanced && was.AllocateLoadBalancerNodePorts == nil {
 		errs = append(errs,
 			field.Forbidden(check.Spec("allocateLoadBalancerNodePorts"), "may only be used when `type` is 'LoadBalancer'"))
 	}
 	for i, port := range spec.Ports {
-		if port.NodePort != 0 && spec.Type == corev1.ServiceTypeClusterIP {
+		if port.NodePort != 0 && spec.Type == corev1.ServiceTypeClusterIP && !reflect.DeepEqual(spec.Ports, was.Ports) {
 			errs = append(errs,
 				field.Forbidden(check.Spec("ports").Index(i).Child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
 		}
@@ -169,6 +186,7 @@ func validateServiceUpdate(o, old *corev1.Service) field.ErrorList {
 	if !reflect.DeepEqual(now.Ports, was.Ports) {
 		errs = append(errs, checkNodePorts(now)...)
 	}
+	errs = append(errs, checkTypeMembers(now, was)...)
 	named := now.Type == corev1.ServiceTypeExternalName || was.Type == corev1.ServiceTypeExternalName
 	if !named && !sameClusterIPs(now, was) {
 		errs = append(errs, checkClusterIPsUpdate(now, was)...)

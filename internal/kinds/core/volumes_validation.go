@@ -1,7 +1,9 @@
 package core
 
 import (
+	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,9 +27,12 @@ func validatePersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 			field.NotSupported(check.Spec("capacity"), spec.Capacity, []corev1.ResourceName{corev1.ResourceStorage}))
 	}
 	for name, amount := range spec.Capacity {
+		at := check.Spec("capacity").Key(string(name))
+		if amount.Value() < 0 {
+			errs = append(errs, field.Invalid(at, amount.Value(), "must be a valid resource quantity"))
+		}
 		if amount.Sign() <= 0 {
-			errs = append(errs,
-				field.Invalid(check.Spec("capacity").Key(string(name)), amount.String(), "must be greater than zero"))
+			errs = append(errs, field.Invalid(at, amount.String(), "must be greater than zero"))
 		}
 	}
 	errs = append(errs, check.OneOfIfSet(check.Spec(), "persistentVolumeReclaimPolicy", spec.PersistentVolumeReclaimPolicy,
@@ -46,6 +51,12 @@ func validatePersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 	if class := spec.StorageClassName; class != "" {
 		errs = append(errs, check.Invalid(check.Spec("storageClassName"), class, validation.IsDNS1123Subdomain(class))...)
 	}
+	errs = append(errs, checkAttributes(spec)...)
+	if spec.HostPath != nil && path.Clean(spec.HostPath.Path) == "/" &&
+		spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
+		errs = append(errs, field.Forbidden(check.Spec("persistentVolumeReclaimPolicy"),
+			"may not be 'recycle' for a hostPath mount of '/'"))
+	}
 	at := check.Spec("nodeAffinity")
 	switch affinity := spec.NodeAffinity; {
 	case affinity == nil && spec.Local != nil:
@@ -55,6 +66,20 @@ func validatePersistentVolume(o *corev1.PersistentVolume) field.ErrorList {
 		errs = append(errs, field.Required(at.Child("required"), "must specify required node constraints"))
 	default:
 		errs = append(errs, podrules.NodeSelector(at.Child("required"), affinity.Required)...)
+	}
+	return errs
+}
+
+// checkAttributes checks the name of a class of attributes, which only volumes of CSI drivers have.
+func checkAttributes(spec *corev1.PersistentVolumeSpec) field.ErrorList {
+	class := spec.VolumeAttributesClassName
+	if class == nil {
+		return nil
+	}
+	errs := check.Required(check.Spec(), "volumeAttributesClassName", *class, validation.IsDNS1123Subdomain)
+	if spec.CSI == nil {
+		errs = append(errs,
+			field.Required(check.Spec("csi"), "has to be specified when using volumeAttributesClassName"))
 	}
 	return errs
 }
@@ -120,13 +145,12 @@ func validatePersistentVolumeClaimUpdate(o, old *corev1.PersistentVolumeClaim) f
 	if before.StorageClassName == nil {
 		spec.StorageClassName = nil
 	}
-	bound := old.Status.Phase == corev1.ClaimBound
-	if bound {
-		now, was := spec.Resources.Requests[corev1.ResourceStorage], before.Resources.Requests[corev1.ResourceStorage]
-		if now.Cmp(was) < 0 && now.Cmp(old.Status.Capacity[corev1.ResourceStorage]) <= 0 {
-			return append(errs,
-				field.Forbidden(check.Spec("resources", "requests", "storage"), "field can not be less than status.capacity"))
-		}
+	now, was := spec.Resources.Requests[corev1.ResourceStorage], before.Resources.Requests[corev1.ResourceStorage]
+	if now.Cmp(was) < 0 && now.Cmp(old.Status.Capacity[corev1.ResourceStorage]) <= 0 {
+		errs = append(errs,
+			field.Forbidden(check.Spec("resources", "requests", "storage"), "field can not be less than status.capacity"))
+	}
+	if old.Status.Phase == corev1.ClaimBound {
 		spec.Resources.Requests = before.Resources.Requests
 		spec.VolumeAttributesClassName = before.VolumeAttributesClassName
 	}
@@ -135,4 +159,50 @@ func validatePersistentVolumeClaimUpdate(o, old *corev1.PersistentVolumeClaim) f
 	}
 	return append(errs, field.Forbidden(check.Spec(), "spec is immutable after creation except resources.requests and "+
 		"volumeAttributesClassName for bound claims"))
+}
+
+// validateClaimStatus validates the amounts in the status of a claim.
+func validateClaimStatus(o, _ *corev1.PersistentVolumeClaim) field.ErrorList {
+	var errs field.ErrorList
+	for name, amount := range o.Status.Capacity {
+		if amount.Value() < 0 {
+			errs = append(errs, field.Invalid(field.NewPath("status", "capacity").Key(string(name)), amount.Value(),
+				"must be a valid resource quantity"))
+		}
+	}
+	at := field.NewPath("status", "allocatedResourceStatuses")
+	known := []corev1.ClaimResourceStatus{
+		corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
+		corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress,
+		corev1.PersistentVolumeClaimNodeResizeInfeasible,
+	}
+	slices.Sort(known)
+	for name, status := range o.Status.AllocatedResourceStatuses {
+		errs = append(errs, claimedResource(at, name)...)
+		if !slices.Contains(known, status) { // upstream prints the name
+			errs = append(errs, field.NotSupported(at, corev1.ClaimResourceStatus(name), known))
+		}
+	}
+	at = field.NewPath("status", "allocatedResources")
+	for name, amount := range o.Status.AllocatedResources {
+		switch wrong := claimedResource(at, name); {
+		case len(wrong) > 0:
+			errs = append(errs, wrong...)
+		case amount.Value() < 0:
+			errs = append(errs, field.Invalid(at.Key(string(name)), amount.Value(), "must be a valid resource quantity"))
+		}
+	}
+	return errs
+}
+
+// claimedResource checks the name of what a claim can have an amount of.
+func claimedResource(at *field.Path, name corev1.ResourceName) field.ErrorList {
+	if errs := check.Invalid(at, string(name), validation.IsQualifiedName(string(name))); len(errs) > 0 {
+		return errs
+	}
+	native := !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
+	if native && name != corev1.ResourceStorage {
+		return field.ErrorList{field.NotSupported(at, string(name), []corev1.ResourceName{corev1.ResourceStorage})}
+	}
+	return nil
 }

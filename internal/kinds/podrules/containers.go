@@ -116,6 +116,12 @@ func checkInitial(at *field.Path, c *corev1.Container, grace *int64) field.Error
 	forbid("livenessProbe", c.LivenessProbe != nil)
 	forbid("readinessProbe", c.ReadinessProbe != nil)
 	forbid("startupProbe", c.StartupProbe != nil)
+	for i, p := range c.ResizePolicy {
+		if p.RestartPolicy == corev1.RestartContainer {
+			errs = append(errs, field.Invalid(at.Child("resizePolicy").Index(i).Child("restartPolicy"), p.RestartPolicy,
+				"must not be set to 'RestartContainer' for non-sidecar initContainers"))
+		}
+	}
 	return errs
 }
 

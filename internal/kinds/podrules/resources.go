@@ -35,6 +35,12 @@ func checkNeeds(at *field.Path, c *corev1.Container, claims map[string]bool, res
 func checkResources(at *field.Path, r *corev1.ResourceRequirements) field.ErrorList {
 	errs := checkAmounts(at.Child("limits"), r.Limits)
 	errs = append(errs, checkAmounts(at.Child("requests"), r.Requests)...)
+	return append(errs, checkLimits(at, r)...)
+}
+
+// checkLimits checks requests against limits.
+func checkLimits(at *field.Path, r *corev1.ResourceRequirements) field.ErrorList {
+	var errs field.ErrorList
 	requests := at.Child("requests")
 	for _, name := range sorted(r.Requests) {
 		request := r.Requests[name]
@@ -68,9 +74,18 @@ func checkResources(at *field.Path, r *corev1.ResourceRequirements) field.ErrorL
 	return errs
 }
 
-// checkWhole checks that the containers of a pod fit into what the whole pod has.
+// checkWhole checks the resources of a whole pod, and that its containers fit into them.
 func checkWhole(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
+	if spec.OS != nil && spec.OS.Name == corev1.Windows {
+		return field.ErrorList{field.Forbidden(at, "may not be set for a windows pod")}
+	}
 	var errs field.ErrorList
+	if spec.Resources.Claims != nil {
+		errs = append(errs, field.Forbidden(at.Child("claims"), "claims may not be set for Resources at pod-level"))
+	}
+	errs = append(errs, checkShares(at.Child("limits"), spec.Resources.Limits, checkWholeName)...)
+	errs = append(errs, checkShares(at.Child("requests"), spec.Resources.Requests, checkWholeName)...)
+	errs = append(errs, checkLimits(at, spec.Resources)...)
 	total := totals(spec, func(r *corev1.ResourceRequirements) corev1.ResourceList { return r.Requests })
 	for _, name := range sorted(total) {
 		sum := total[name]
@@ -156,6 +171,75 @@ func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
+// checkName checks that there is such a resource at all.
+func checkName(at *field.Path, name corev1.ResourceName) field.ErrorList {
+	errs := check.Invalid(at, string(name), validation.IsQualifiedName(string(name)))
+	if len(errs) == 0 && !strings.Contains(string(name), "/") && !isStandard(name) {
+		errs = append(errs, field.Invalid(at, string(name), "must be a standard resource type or fully qualified"))
+	}
+	return errs
+}
+
+// isStandard reports whether a name without a slash is that of a resource, even if containers cannot have it.
+func isStandard(name corev1.ResourceName) bool {
+	text := string(name)
+	switch text = strings.TrimPrefix(strings.TrimPrefix(text, "requests."), "limits."); corev1.ResourceName(text) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		return true
+	case corev1.ResourceStorage:
+		return !strings.HasPrefix(string(name), "limits.")
+	}
+	switch name {
+	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
+		corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
+		corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
+		return true
+	}
+	return strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
+}
+
+// checkShares checks the names of resources with a rule, and their amounts.
+func checkShares(at *field.Path, amounts corev1.ResourceList,
+	rule func(*field.Path, corev1.ResourceName) field.ErrorList) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range sorted(amounts) {
+		amount := amounts[name]
+		p := at.Key(string(name))
+		errs = append(errs, rule(p, name)...)
+		if amount.Sign() < 0 {
+			errs = append(errs, field.Invalid(p, amount.String(), "must be greater than or equal to 0"))
+		}
+		errs = append(errs, checkPages(p, name, amount)...)
+	}
+	return errs
+}
+
+// checkWholeName checks that whole pods can have a resource.
+func checkWholeName(at *field.Path, name corev1.ResourceName) field.ErrorList {
+	if name == corev1.ResourceCPU || name == corev1.ResourceMemory || isHuge(name) {
+		return nil
+	}
+	if errs := checkName(at, name); len(errs) > 0 {
+		return errs
+	}
+	return field.ErrorList{field.NotSupported(at, name, []string{
+		string(corev1.ResourceCPU), corev1.ResourceHugePagesPrefix, string(corev1.ResourceMemory),
+	})}
+}
+
+// checkPages checks that an amount of huge pages is one of whole pages.
+func checkPages(at *field.Path, name corev1.ResourceName, amount resource.Quantity) field.ErrorList {
+	if !isHuge(name) {
+		return nil
+	}
+	size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+	if err == nil && size.Value() > 0 && amount.Value()%size.Value() != 0 {
+		return field.ErrorList{field.Invalid(at, amount.String(),
+			fmt.Sprintf("%s is not positive integer multiple of %s", amount.String(), name))}
+	}
+	return nil
+}
+
 // checkAmounts checks resources that containers can have.
 func checkAmounts(at *field.Path, amounts corev1.ResourceList) field.ErrorList {
 	errs := check.Amounts(at, amounts)
@@ -163,13 +247,12 @@ func checkAmounts(at *field.Path, amounts corev1.ResourceList) field.ErrorList {
 		amount := amounts[name]
 		switch {
 		case isHuge(name):
-			size, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
-			if err == nil && size.Value() > 0 && amount.Value()%size.Value() != 0 {
-				errs = append(errs, field.Invalid(at.Key(string(name)), amount.String(),
-					fmt.Sprintf("%s is not positive integer multiple of %s", amount.String(), name)))
-			}
+			errs = append(errs, checkPages(at.Key(string(name)), name, amount)...)
 		case name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage:
 		case !strings.Contains(string(name), "/"):
+			if len(validation.IsQualifiedName(string(name))) == 0 {
+				errs = append(errs, checkName(at.Key(string(name)), name)...)
+			}
 			errs = append(errs, field.Invalid(at.Key(string(name)), name, "must be a standard resource for containers"))
 		case isNative(name):
 		case len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+string(name))) > 0 ||
@@ -256,8 +339,12 @@ func checkClaimNames(at *field.Path, used []corev1.ResourceClaim, claims map[str
 		if !claims[claim.Name] {
 			missing := field.NotFound(p, claim.Name)
 			if all == "" {
-				all = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(slices.Sorted(maps.Keys(claims)),
-					", ")
+				all = "must be one of the names in pod.spec.resourceClaims"
+				if len(claims) == 0 {
+					all += " which is empty"
+				} else {
+					all += ": " + strings.Join(slices.Sorted(maps.Keys(claims)), ", ")
+				}
 			}
 			missing.Detail = all
 			errs = append(errs, missing)

@@ -66,8 +66,15 @@ func Toleration(at *field.Path, t *corev1.Toleration) field.ErrorList {
 		errs = append(errs,
 			field.Invalid(at.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
 	}
-	// Lt and Gt need a feature gate that is off.
-	errs = append(errs, check.OneOfIfSet(at, "operator", t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
+	switch t.Operator {
+	case corev1.TolerationOpLt, corev1.TolerationOpGt: // need a feature gate that is off, and upstream says so in this way
+		errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator, []corev1.TolerationOperator{
+			corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt,
+		}))
+	default:
+		errs = append(errs,
+			check.OneOfIfSet(at, "operator", t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
+	}
 	if t.Operator == corev1.TolerationOpExists && t.Value != "" {
 		errs = append(errs, field.Invalid(at.Child("operator"), t.Value, "value must be empty when `operator` is 'Exists'"))
 	}
@@ -136,6 +143,14 @@ func checkPodTerm(at *field.Path, term *corev1.PodAffinityTerm) field.ErrorList 
 	}
 	if term.TopologyKey == "" {
 		errs = append(errs, field.Required(at.Child("topologyKey"), "can not be empty"))
+	}
+	for _, keys := range []struct {
+		name string
+		list []string
+	}{{"matchLabelKeys", term.MatchLabelKeys}, {"mismatchLabelKeys", term.MismatchLabelKeys}} {
+		if len(keys.list) > 0 && term.LabelSelector == nil {
+			errs = append(errs, field.Forbidden(at.Child(keys.name), "must not be specified when labelSelector is not set"))
+		}
 	}
 	return append(errs, metavalidation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
 }
@@ -232,7 +247,9 @@ func checkSpread(at *field.Path, constraints []corev1.TopologySpreadConstraint) 
 	seen := map[pair]bool{}
 	for i := range constraints {
 		c, p := &constraints[i], at.Index(i)
-		errs = append(errs, check.Positive(p, "maxSkew", &c.MaxSkew)...)
+		if c.MaxSkew <= 0 {
+			errs = append(errs, field.Invalid(p.Child("maxSkew"), c.MaxSkew, "must be greater than zero"))
+		}
 		if c.TopologyKey == "" {
 			errs = append(errs, field.Required(p.Child("topologyKey"), "can not be empty"))
 		}

@@ -5,6 +5,7 @@
 package podrules
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -54,6 +55,7 @@ func Spec(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 	errs = append(errs, checkDNS(at, spec)...)
 	errs = append(errs, checkPodNames(at, spec)...)
 	errs = append(errs, checkPodSecurity(at.Child("securityContext"), spec.SecurityContext)...)
+	errs = append(errs, checkHost(at, spec)...)
 	errs = append(errs, checkScheduling(at, spec)...)
 	if d := spec.ActiveDeadlineSeconds; d != nil && (*d < 1 || *d > math.MaxInt32) {
 		errs = append(errs,
@@ -72,7 +74,6 @@ func Spec(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 		errs = append(errs, checkAmounts(at.Child("overhead", "limits"), spec.Overhead)...)
 	}
 	if spec.Resources != nil {
-		errs = append(errs, checkResources(at.Child("resources"), spec.Resources)...)
 		errs = append(errs, checkWhole(at.Child("resources"), spec)...)
 	}
 	switch system := spec.OS; {
@@ -81,6 +82,57 @@ func Spec(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 		errs = append(errs, field.Required(at.Child("os", "name"), ""))
 	default:
 		errs = append(errs, check.Known(at, "os", system.Name, corev1.Linux, corev1.Windows)...)
+	}
+	return errs
+}
+
+// checkHost checks what a pod with users of its own has of its host, and what a Windows pod needs of it.
+func checkHost(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
+	var errs field.ErrorList
+	if spec.HostUsers != nil && !*spec.HostUsers {
+		for _, p := range []struct {
+			name string // upstream's, which begin with capital letters
+			has  bool
+		}{{"hostNetwork", spec.HostNetwork}, {"HostPID", spec.HostPID}, {"HostIPC", spec.HostIPC}} {
+			if p.has {
+				errs = append(errs, field.Forbidden(at.Child(p.name), "when `hostUsers` is false"))
+			}
+		}
+	}
+	var whole *bool
+	if c := spec.SecurityContext; c != nil && c.WindowsOptions != nil {
+		whole = c.WindowsOptions.HostProcess
+	}
+	all := containersOf(spec)
+	inHost := 0
+	for _, c := range all {
+		var own *bool
+		if c.context != nil && c.context.WindowsOptions != nil {
+			own = c.context.WindowsOptions.HostProcess
+		}
+		if c.context != nil && c.context.ProcMount != nil && *c.context.ProcMount == corev1.UnmaskedProcMount &&
+			(spec.HostUsers == nil || *spec.HostUsers) {
+			errs = append(errs, field.Invalid(c.at.Child("securityContext", "procMount"), *c.context.ProcMount,
+				"`hostUsers` must be false to use `Unmasked`"))
+		}
+		if whole != nil && own != nil && *whole != *own {
+			errs = append(errs, field.Invalid(c.at.Child("securityContext", "windowsOptions", "hostProcess"), *own,
+				fmt.Sprintf("pod hostProcess value must be identical if both are specified, was %v", *whole)))
+		}
+		if isTrue(own) || own == nil && isTrue(whole) {
+			inHost++
+		}
+	}
+	if inHost == 0 {
+		return errs
+	}
+	if inHost != len(all) {
+		errs = append(errs, field.Invalid(at, "",
+			"If pod contains any hostProcess containers then all containers must be HostProcess containers"))
+	}
+	if !spec.HostNetwork {
+		errs = append(errs, field.Invalid(at.Child("hostNetwork"), false,
+			"hostNetwork must be true if pod contains any hostProcess containers"))
 	}
 	return errs
 }

@@ -42,13 +42,15 @@ func Default(spec tree.Object) {
 			defaultContainer(c)
 		}
 	}
+	RoundUp(tree.Child(spec, "overhead"))
+	RoundUpBoth(tree.Child(spec, "resources"))
 }
 
 func defaultContainer(c tree.Object) {
 	tree.Set(c, "terminationMessagePath", "/dev/termination-log")
 	tree.Set(c, "terminationMessagePolicy", "File")
 	tree.Set(c, "imagePullPolicy", pullPolicy(tree.Text(c, "image")))
-	tree.Made(c, "resources")
+	RoundUpBoth(tree.Made(c, "resources"))
 	for port := range tree.Items(c, "ports") {
 		tree.Set(port, "protocol", "TCP")
 	}
@@ -126,6 +128,7 @@ func defaultVolumeSource(v tree.Object) {
 	DefaultStorageSource(v)
 	claim := tree.Child(v, "ephemeral", "volumeClaimTemplate")
 	tree.SetPointer(tree.Child(claim, "spec"), "volumeMode", "Filesystem")
+	RoundUpBoth(tree.Child(claim, "spec", "resources"))
 }
 
 // DefaultStorageSource defaults what volumes of pods and persistent volumes share.
@@ -156,5 +159,9 @@ func defaultFieldRefs(downward tree.Object) {
 func DefaultClaim(o tree.Object) {
 	spec := tree.Made(o, "spec")
 	tree.SetPointer(spec, "volumeMode", "Filesystem")
-	tree.Set(tree.Made(o, "status"), "phase", "Pending")
+	RoundUpBoth(tree.Child(spec, "resources"))
+	status := tree.Made(o, "status")
+	tree.Set(status, "phase", "Pending")
+	RoundUp(tree.Child(status, "capacity"))
+	RoundUp(tree.Child(status, "allocatedResources"))
 }

@@ -20,6 +20,25 @@ func RequestLimits(resources tree.Object) {
 	}
 }
 
+// RoundUp makes amounts multiples of a thousandth, as upstream does with all that a spec has.
+func RoundUp(amounts tree.Object) {
+	for name := range amounts {
+		text := tree.Text(amounts, name)
+		if !strings.ContainsAny(text, ".unEe") { // it is one already
+			continue
+		}
+		if q, err := resource.ParseQuantity(text); err == nil && !q.RoundUp(resource.Milli) {
+			amounts[name] = q.String()
+		}
+	}
+}
+
+// RoundUpBoth rounds requests and limits up.
+func RoundUpBoth(resources tree.Object) {
+	RoundUp(tree.Child(resources, "limits"))
+	RoundUp(tree.Child(resources, "requests"))
+}
+
 // ServiceQuality is the class by which a node evicts: Guaranteed when every
 // container's limits of cpu and memory are set and equal its requests, BestEffort
 // when no container has any, else Burstable.

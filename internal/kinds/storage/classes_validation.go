@@ -29,6 +29,7 @@ func validateStorageClass(o *storagev1.StorageClass) field.ErrorList {
 		errs = append(errs, check.OneOfIfSet(nil, "reclaimPolicy", *o.ReclaimPolicy,
 			corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)...)
 	}
+	errs = append(errs, checkParameters(o.Parameters)...)
 	errs = append(errs, checkTopologies(field.NewPath("allowedTopologies"), o.AllowedTopologies)...)
 	return append(errs, check.KnownIfSet(nil, "volumeBindingMode", o.VolumeBindingMode,
 		storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer)...)

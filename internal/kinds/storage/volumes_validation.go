@@ -43,11 +43,21 @@ func validateVolumeAttributesClass(o *storagev1.VolumeAttributesClass) field.Err
 	} else {
 		errs = append(errs, check.Invalid(field.NewPath("driverName"), name, validation.IsQualifiedName(name))...)
 	}
-	at, size := field.NewPath("parameters"), 0
-	if len(o.Parameters) > maxParameters {
-		return append(errs, field.TooLong(at, "", maxParameters))
+	errs = append(errs, checkParameters(o.Parameters)...)
+	if len(o.Parameters) == 0 {
+		errs = append(errs, field.Required(field.NewPath("parameters"), "must contain at least one key/value pair"))
 	}
-	for key, value := range o.Parameters {
+	return errs
+}
+
+// checkParameters checks the parameters of a class.
+func checkParameters(parameters map[string]string) field.ErrorList {
+	at, size := field.NewPath("parameters"), 0
+	if len(parameters) > maxParameters {
+		return field.ErrorList{field.TooLong(at, "", maxParameters)}
+	}
+	var errs field.ErrorList
+	for key, value := range parameters {
 		if key == "" {
 			errs = append(errs, field.Invalid(at, key, "field can not be empty."))
 		}
@@ -55,9 +65,6 @@ func validateVolumeAttributesClass(o *storagev1.VolumeAttributesClass) field.Err
 	}
 	if size > maxParameterSize {
 		errs = append(errs, field.TooLong(at, "", maxParameterSize))
-	}
-	if len(o.Parameters) == 0 {
-		errs = append(errs, field.Required(at, "must contain at least one key/value pair"))
 	}
 	return errs
 }

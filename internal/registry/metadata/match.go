@@ -36,15 +36,10 @@ func MatchName(t kinds.Target, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// MatchPath is MatchName with the namespace. A patch checks the namespace by
-// MatchNamespace, which has another text.
+// MatchPath is [MatchNamespace], and [MatchName].
 func MatchPath(t kinds.Target, u *unstructured.Unstructured) error {
-	if err := MatchName(t, u); err != nil {
+	if err := MatchNamespace(t, u); err != nil {
 		return err
 	}
-	if ns := u.GetNamespace(); t.Namespace != "" && ns != "" && ns != t.Namespace {
-		return wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)",
-			ns, t.Namespace)
-	}
-	return nil
+	return MatchName(t, u)
 }

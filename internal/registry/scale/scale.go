@@ -212,15 +212,25 @@ func Decode(body []byte, v kinds.FieldValidation) (*Scale, []string, error) {
 	return &s, warnings, nil
 }
 
+// Match refuses a Scale of another object than that of its path. Errors: 400.
+func (s *Scale) Match(t kinds.Target) error {
+	if s.Namespace != "" && s.Namespace != t.Namespace {
+		return wire.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	if s.Name == "" {
+		return wire.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", t.Name)
+	}
+	if s.Name != t.Name {
+		return wire.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, t.Name)
+	}
+	return nil
+}
+
 // Set returns the object with the replicas of the Scale. The resourceVersion of the
 // Scale, if it has one, is the object's. Errors: 400, 409 for another uid, 422.
 func (s *Scale) Set(t kinds.Target, current *wire.Object) (*unstructured.Unstructured, error) {
-	if s.Name != t.Name {
-		return nil, wire.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, t.Name)
-	}
-	if s.Namespace != "" && s.Namespace != t.Namespace {
-		return nil, wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)",
-			s.Namespace, t.Namespace)
+	if err := s.Match(t); err != nil {
+		return nil, err
 	}
 	if s.UID != "" && s.UID != current.UID() {
 		return nil, wire.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(

@@ -31,6 +31,9 @@ import (
 func BeginCreate(r *kinds.Resource, u *unstructured.Unstructured) error {
 	meta := metadata(u.Object)
 	wipe(meta)
+	if r.Generation != kinds.NoGeneration { // where nothing counts it, it is the client's
+		delete(meta, "generation")
+	}
 	meta["uid"] = string(uuid.NewUUID())
 	meta["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
 	if first := firstGeneration(r); first > 0 {
@@ -201,7 +204,7 @@ func keepNotes(u, old *unstructured.Unstructured, names []string) {
 func wipe(meta map[string]any) {
 	for _, name := range []string{
 		"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
-		"generation", "resourceVersion",
+		"resourceVersion",
 	} {
 		delete(meta, name)
 	}
