@@ -88,6 +88,7 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/differential && $(GO) test -count=1 ./compare ./play ./script && $(GO) test -count=1 -v -timeout 20m . $(FULL)
 	cd conformance/apiserver && $(GO) test -count=1 -v .
 	cd conformance/builtin && $(GO) test -count=1 -v .
+	cd conformance/monitoring && $(GO) test -count=1 -v .
 	cd conformance/definitions && $(GO) test -count=1 -v .
 
 .PHONY: etcds

@@ -94,7 +94,8 @@ func (s *Server) admit(cfg *registry.Config) {
 		cfg.Charger = s.quotas
 	}
 	// Before policies and webhooks, as upstream.
-	checks = append(checks, plugins.NewSet(s.plugins...),
+	s.asked = plugins.NewSet(s.plugins...)
+	checks = append(checks, s.asked,
 		guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}),
 		s.policies, s.webhooks)
 	cfg.Admission = checks

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gapless-io/gapless/internal/audit"
+	"github.com/gapless-io/gapless/internal/tracing"
 )
 
 // Audit is the audit log, as kube-apiserver's (docs/audit.md). Without PolicyFile there is
@@ -79,4 +80,10 @@ func runAudit(ctx context.Context, g *errgroup.Group, log *audit.Log) {
 	if log != nil {
 		g.Go(func() error { return errors.Join(log.Run(ctx), log.Close()) })
 	}
+}
+
+// readTracing reads Config.TracingConfigFile, before anything is created.
+func (s *Server) readTracing() (err error) {
+	s.traces, err = tracing.Read(s.cfg.TracingConfigFile)
+	return err
 }

@@ -186,6 +186,7 @@ func (s *Server) readAuthentication() error {
 	s.external, err = external.Read(external.Config{
 		File: a.ConfigFile, OIDC: external.OIDC(a.OIDC), Webhook: external.Webhook(a.Webhook),
 		Disallowed: a.ServiceAccountIssuers, Audiences: a.APIAudiences, Logger: s.cfg.Logger,
+		Reloads: s.reloadsOf("authentication"),
 	})
 	if err != nil {
 		return err

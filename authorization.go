@@ -112,6 +112,7 @@ func (s *Server) readAuthorization() error {
 			AuthorizationAlwaysAllow: auth.AlwaysAllow{}, AuthorizationAlwaysDeny: auth.AlwaysDeny{},
 		},
 		File: s.cfg.Authorization.ConfigFile, Modes: s.cfg.authorizationModes(), Logger: s.cfg.Logger,
+		Reloads: s.reloadsOf("authorization"),
 		Webhook: chain.Webhook{
 			ConfigFile: w.ConfigFile, Version: w.Version,
 			AuthorizedTTL: w.CacheAuthorizedTTL, UnauthorizedTTL: w.CacheUnauthorizedTTL,
@@ -139,4 +140,11 @@ func (s *Server) authorize(cfg *registry.Config) (checks admission.Chain) {
 		checks = append(checks, rbac.Escalation{Of: s.roles, Authorizer: s.authorizer})
 	}
 	return checks
+}
+
+// reloadsOf returns what counts how often a file of configuration was read again: of authentication or authorization.
+func (s *Server) reloadsOf(kind string) *auth.Reloads {
+	r := auth.NewReloads(kind)
+	s.reloads = append(s.reloads, r)
+	return r
 }

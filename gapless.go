@@ -177,6 +177,9 @@ type Config struct {
 	// server-side apply with the field manager "gapless", which takes fields by force. If one
 	// of them is wrong, Run returns an error that names all problems. See docs/seeding.md.
 	From []string
+	// TracingConfigFile is a file with a TracingConfiguration of apiserver.config.k8s.io/v1: where spans of requests are
+	// sent, and of how many requests; "": nowhere. It is read at the start. See docs/monitoring.md.
+	TracingConfigFile string
 	// EncryptionProviderConfig is a file with an EncryptionConfiguration of
 	// apiserver.config.k8s.io/v1, which says which resources are encrypted in the data
 	// directory and with which keys; "" encrypts nothing. See docs/encryption.md.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/mirror"
@@ -26,6 +27,7 @@ import (
 	"github.com/gapless-io/gapless/internal/relay/pass"
 	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/internal/serve"
+	"github.com/gapless-io/gapless/internal/tracing"
 )
 
 // RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
@@ -66,6 +68,9 @@ type RelayConfig struct {
 	// cannot be asked what that is: the mirror's newest state, with a Warning header that says how old it
 	// is. Otherwise they are 503 then, and only resourceVersion=0 is served.
 	ServeStale bool
+	// TracingConfigFile is a file with a TracingConfiguration of apiserver.config.k8s.io/v1: where spans of requests are
+	// sent; "": nowhere. It is read at the start.
+	TracingConfigFile string
 	// Access says how callers are known.
 	Access RelayAccess
 	Limits Limits
@@ -109,6 +114,7 @@ type Relay struct {
 	passing     *pass.Handler
 	documents   *pass.Documents
 	refusals    *limit.Refusals
+	tracing     *tracing.Provider // nil: none
 }
 
 // NewRelay validates the configuration and returns a relay. It opens no files, sends nothing and
@@ -152,6 +158,10 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 // Run serves until ctx ends, and then drains as a Server does. It must be called once. It returns
 // nil after ctx ended, and an error if the relay failed.
 func (r *Relay) Run(ctx context.Context) (err error) {
+	traces, err := tracing.Read(r.cfg.TracingConfigFile)
+	if err != nil {
+		return err
+	}
 	dir := r.cfg.DataDir
 	if dir == "" {
 		own, making := scratch.Make("relay")
@@ -186,6 +196,7 @@ func (r *Relay) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.mirror.Close()) }()
+	r.tracing = tracing.New(traces, "gapless-relay", r.url(), r.cfg.Logger)
 	return r.serve(ctx)
 }
 
@@ -200,6 +211,7 @@ func (r *Relay) serve(ctx context.Context) error {
 	defer stopBelow()
 	g, running := errgroup.WithContext(below)
 	g.Go(func() error { return r.mirror.Run(running) })
+	g.Go(func() error { return r.tracing.Run(running) })
 	g.Go(func() error { return r.relay.Run(running) })
 	g.Go(func() error { return r.access.Run(running) })
 	g.Go(func() error { return r.documents.Run(running) })
@@ -308,13 +320,16 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 			{Name: "storage-writes", Check: r.mirror.Writable, ReadyOnly: true},
 			{Name: "mirror-sync", Check: r.relay.Ready, ReadyOnly: true},
 		},
-		Collectors: []prometheus.Collector{r.relay.Collector(), r.access},
+		Collectors: []prometheus.Collector{
+			r.relay.Collector(), r.access, serve.NewLogGauges(r.mirror, "mirror"),
+			serve.NewWatches(func() []feed.Open { return r.api.Watches() }, nil),
+		}, Tracing: r.tracing,
 	})
 	r.documents = pass.NewDocuments(r.passing, r.access.Known)
 	r.restored(ctx, r.documents.Keep(r.kept("documents")))
 	return front.New(front.Config{
 		Relay: r.relay, Access: r.access, API: r.api, Passing: r.passing, Documents: r.documents,
-		StatusPath: RelayStatusPath, Status: func() (any, error) { return r.status() },
+		StatusPath: RelayStatusPath, Status: func() (any, error) { return r.status() }, Tracing: r.tracing,
 	}), nil
 }
 

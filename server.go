@@ -25,6 +25,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
@@ -44,6 +45,7 @@ import (
 	"github.com/gapless-io/gapless/internal/starts"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/failing"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -72,16 +74,18 @@ type Server struct {
 	faulty      *fault.Handler   // the rules in front of the gate; nil without faults
 	external    *external.Tokens // nil: none
 	authorizer  auth.Authorizer
-	chain       *chain.Chain        // that is the authorizer; nil: it is another
-	roles       *rbac.Authorizer    // that the chain may ask; nil without a chain
-	kubelets    *nodes.Authorizer   // that the chain may ask; nil without a chain
-	cluster     *cluster            // the registry, for those that are made before it
-	plugins     []plugins.Plugin    // those of kube-apiserver that are on, as they are configured
-	tables      []registry.Follower // what plugins look up
-	policies    *policy.Plugin      // of admission
-	webhooks    *webhook.Plugin     // of admission
-	shown       webhook.Shown       // credentials of admission
-	quotas      *quotas.Plugin      // of admission; the controller of quotas shares what it knows
+	chain       *chain.Chain           // that is the authorizer; nil: it is another
+	roles       *rbac.Authorizer       // that the chain may ask; nil without a chain
+	kubelets    *nodes.Authorizer      // that the chain may ask; nil without a chain
+	cluster     *cluster               // the registry, for those that are made before it
+	plugins     []plugins.Plugin       // those of kube-apiserver that are on, as they are configured
+	tables      []registry.Follower    // what plugins look up
+	policies    *policy.Plugin         // of admission
+	webhooks    *webhook.Plugin        // of admission
+	shown       webhook.Shown          // credentials of admission
+	asked       *plugins.Set           // of plugins
+	reloads     []prometheus.Collector // of files of configuration
+	quotas      *quotas.Plugin         // of admission; the controller of quotas shares what it knows
 	backend     *backend
 	behind      *aggregator.Aggregator
 	managed     *managed             // nil: nothing is left to a kube-controller-manager
@@ -90,6 +94,8 @@ type Server struct {
 	manifests   *manifest.Files
 	applied     Applied
 	auditPolicy *audit.Policy
+	traces      *tracing.Configuration // nil: none
+	tracing     *tracing.Provider      // nil: none
 }
 
 // New validates the configuration and returns a server. It opens no files and starts no
@@ -112,7 +118,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err := errors.Join(s.findManifests(), s.loadAuditPolicy(), s.choosePlugins()); err != nil {
 		return err
 	}
-	if err := errors.Join(s.readAuthentication(), s.readAuthorization()); err != nil {
+	if err := errors.Join(s.readAuthentication(), s.readAuthorization(), s.readTracing()); err != nil {
 		return err
 	}
 	if s.cfg.DataDir == "" {
@@ -187,6 +193,7 @@ func (s *Server) runBelow(ctx context.Context, g *errgroup.Group) {
 	}
 	g.Go(func() error { return s.registry.Run(failing.By(ctx, NamespaceController)) })
 	g.Go(func() error { return s.credentials.Run(ctx, s.cfg.Logger) })
+	g.Go(func() error { return s.tracing.Run(ctx) })
 }
 
 // serve runs the store, the registry and the HTTP server, and stops them in reverse
@@ -205,6 +212,7 @@ func (s *Server) serve(ctx context.Context) error {
 	below, stopBelow := context.WithCancel(lasting)
 	defer stopBelow()
 	g, running := errgroup.WithContext(below)
+	s.tracing = tracing.New(s.traces, "gapless", s.url(), s.cfg.Logger)
 	s.runBelow(running, g)
 	if err := s.runAccess(running, g); err != nil {
 		stopBelow()
@@ -215,7 +223,9 @@ func (s *Server) serve(ctx context.Context) error {
 	refusals := limit.NewRefusals()
 	measured := append(slices.Concat(s.backend.metrics, catalog.Collectors(s.plugins)),
 		serve.NewGauges(s.registry, s.backend.log, s.backend.name),
-		s.registry.Conversions(), s.policies, s.webhooks)
+		s.registry.Conversions(), s.policies, s.webhooks, s.asked, s.quotas, s.addresses, s.behind,
+		serve.NewWatches(func() []feed.Open { return s.api.Watches() }, s.registry.Behind))
+	measured = append(measured, s.reloads...)
 	api := apiserver.New(lasting, s.apiConfig(live, parts{callers, refusals, audited, collectors(own, measured...)}))
 	s.api = api
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
@@ -317,6 +327,7 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 		Backup:     s.backupFunc(),
 		Status:     s.backend.status,
 		Audit:      p.audit,
+		Tracing:    s.tracing,
 	}
 	if s.history != nil {
 		cfg.History = s.history

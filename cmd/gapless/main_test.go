@@ -199,6 +199,18 @@ func TestServeRefusesAForeignDirectory(t *testing.T) {
 	}
 }
 
+func TestAWrongTracingConfigurationStopsAStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tracing.yaml")
+	const text = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nsamplingRatePerMillion: -1\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatalf("write a file: %v", err)
+	}
+	code, _, stderr := command(t, "serve", "--memory", "--listen", "127.0.0.1:0", "--tracing-config-file", file)
+	if code != exitRunTime || !strings.Contains(stderr, file) || !strings.Contains(stderr, "samplingRatePerMillion") {
+		t.Errorf("exit code %d, want 1, with the file and the field:\n%s", code, stderr)
+	}
+}
+
 func TestUnwritableReadyFileStopsAStartBeforeItCreatesFiles(t *testing.T) {
 	root := t.TempDir()
 	data := filepath.Join(root, "new", "data")

@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
 	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
+	"github.com/gapless-io/gapless/cmd/gapless/relay"
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/auth"
@@ -61,6 +62,7 @@ type serveFlags struct {
 	enable        []string
 	disable       []string
 	admission     string
+	tracing       string
 	notReady      int64
 	unreachable   int64
 }
@@ -170,6 +172,7 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 		"admission plugins that are not asked, although they are by default")
 	flags.StringVar(&f.admission, "admission-control-config-file", "",
 		"file with the configurations of admission plugins (AdmissionConfiguration of apiserver.config.k8s.io/v1)")
+	relay.TracingFlag(flags, &f.tracing)
 }
 
 // tolerationFlags are about how long pods stay on nodes that are lost.
@@ -197,6 +200,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		Authorization:            f.authorization,
 		Authentication:           f.callers,
 		Aggregation:              f.aggregation,
+		TracingConfigFile:        f.tracing,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}
 	*seam.Of(&cfg) = seam.Options{UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce}

@@ -68,6 +68,7 @@ type Allocator struct {
 	live   *kinds.Live
 	ports  Ports
 	shared bool
+	in     portRange // that is configured
 	flight flight
 	repair repair
 	logger *slog.Logger
@@ -82,6 +83,7 @@ var (
 func New(cfg Config) *Allocator {
 	a := &Allocator{
 		state: newState(cfg.Ranges), verbs: cfg.Verbs, live: cfg.Live, shared: cfg.Shared != nil, logger: cfg.Logger,
+		in:     portRange(cfg.NodePorts),
 		repair: repair{warned: map[string]bool{}},
 	}
 	if a.shared {

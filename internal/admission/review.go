@@ -9,6 +9,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -80,6 +81,8 @@ func (r *Review) Admit(ctx context.Context, u, old *unstructured.Unstructured) (
 	if u != nil {
 		u.SetGroupVersionKind(r.kind)
 	}
+	ctx, span := tracing.Start(ctx, "Admission: mutate")
+	defer func() { span.End(err) }()
 	before := managedOf(u)
 	err = recorded{r.plugin, func() error {
 		changed = true
@@ -93,13 +96,15 @@ func (r *Review) Admit(ctx context.Context, u, old *unstructured.Unstructured) (
 
 // Validate asks plugins whether u may be stored as it is; see Admit. It asks nobody for a client that
 // has left.
-func (r *Review) Validate(ctx context.Context, u, old *unstructured.Unstructured) error {
+func (r *Review) Validate(ctx context.Context, u, old *unstructured.Unstructured) (err error) {
 	if err := context.Cause(ctx); err != nil || r == nil {
 		return err
 	}
 	if u != nil {
 		u.SetGroupVersionKind(r.kind)
 	}
+	ctx, span := tracing.Start(ctx, "Admission: validate")
+	defer func() { span.End(err) }()
 	return recorded{plugin: r.plugin}.validate(ctx, r.attributes(u, old))
 }
 

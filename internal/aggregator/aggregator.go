@@ -74,6 +74,7 @@ type Aggregator struct {
 	using    map[wire.Key]map[string]struct{} // names of APIServices by their Service
 	answers  map[kinds.ServiceReference]*answer
 	versions *Versions // nil: it has to be made
+	ceased   map[ceased]int
 	registered
 }
 
@@ -95,7 +96,7 @@ func New(cfg Config) *Aggregator {
 	return &Aggregator{
 		cfg: cfg, services: map[string]*service{}, backends: map[schema.GroupVersion]*Backend{},
 		using: map[wire.Key]map[string]struct{}{}, answers: map[kinds.ServiceReference]*answer{},
-		registered: newRegistered(),
+		registered: newRegistered(), ceased: map[ceased]int{},
 	}
 }
 

@@ -44,6 +44,9 @@ func (a *Aggregator) checkAvailable(ctx context.Context, name string) (again tim
 	if of.backend != nil {
 		again = checkEvery
 		c, failed = a.conditionOf(ctx, of.backend)
+		if of.backend.available && c.Status != apiregistrationv1.ConditionTrue && ctx.Err() == nil {
+			a.count(name, c.Reason)
+		}
 	}
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)

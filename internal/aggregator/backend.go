@@ -24,6 +24,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/upstream"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -142,7 +143,10 @@ func (b *Backend) Serve(w http.ResponseWriter, r *http.Request, q Request) error
 	}
 	var late error
 	b.at.Pass(w, r, upstream.Exchange{
-		Rewrite: func(p *httputil.ProxyRequest) { b.rewrite(p, w.Header().Get("Audit-Id")) },
+		Rewrite: func(p *httputil.ProxyRequest) {
+			tracing.Remove(r.Context(), p.Out.Header) // the server behind continues this one's trace
+			b.rewrite(p, w.Header().Get("Audit-Id"))
+		},
 		Through: as(q.Caller, b.at),
 		Answer: func(resp *http.Response) error {
 			refuseRedirect(resp)

@@ -22,6 +22,7 @@ import (
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -90,6 +91,7 @@ func deepen(at int) byte {
 // handle does all of a request but the running of a watch, which it returns: it identifies
 // the caller, checks permissions, and measures.
 func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed {
+	defer rec.endSpan()
 	defer s.recoverPanic(rec, r)
 	rec.Header().Set("Audit-Id", auditID(r))
 	rec.Header().Set("Cache-Control", "no-cache, private")
@@ -103,7 +105,8 @@ func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed 
 		return nil
 	}
 	sender, authErr := s.cfg.Authenticator.Authenticate(hearing(rec, r)) // who sent it: limits count for him
-	r, auditErr := s.audit(rec, r, knownAs(sender, authErr), began)
+	known := knownAs(sender, authErr)
+	r, auditErr := s.audit(rec, s.traced(rec, r, traced{&rt.Route, known, began}), known, began)
 	switch {
 	case auditErr != nil:
 		err = auditErr
@@ -151,11 +154,17 @@ func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed 
 	default:
 		err = s.serveLimited(rec, r, rt, sender.GetName())
 	}
-	if err != nil && !fallBack(rec, r, rt, err) {
-		s.fail(rec, r, err)
-	}
+	s.refuse(rec, r, rt, err)
 	ended()
 	return nil
+}
+
+// refuse answers a request with an error, if there is one, or lets somebody else answer it.
+func (s *Server) refuse(rec *recorder, r *http.Request, rt resolved, err error) {
+	if err != nil && !fallBack(rec, r, rt, err) {
+		s.metrics.Expired(&rt.Route, err)
+		s.fail(rec, r, err)
+	}
 }
 
 // authorize finds out as which user a request runs, and whether that user may do it. It returns the
@@ -264,6 +273,7 @@ type recorder struct {
 	answers func()
 	// elsewhere says that Reading.Fallback has answered, which is not counted here.
 	elsewhere bool
+	span      tracing.Span
 }
 
 // WriteHeader implements http.ResponseWriter.

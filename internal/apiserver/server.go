@@ -46,6 +46,7 @@ import (
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -127,6 +128,8 @@ type Config struct {
 	TestCalls http.Handler
 	// Audit records requests; nil: there is no audit log.
 	Audit *audit.Log
+	// Tracing records spans of requests; nil: none.
+	Tracing *tracing.Provider
 	// Refusals count refused requests; nil: the server has a counter of its own.
 	Refusals *limit.Refusals
 	Logger   *slog.Logger
@@ -173,13 +176,16 @@ func New(ctx context.Context, cfg Config) *Server {
 	messages := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gapless_protobuf_kept_bytes", Help: "Messages in protobuf and their objects that are kept for the next watch.",
 	}, func() float64 { return float64(s.events.MessageBytes()) })
-	more := append(cfg.Collectors, kept, messages, cfg.Refusals, s.load)
+	more := append(cfg.Collectors, kept, messages, cfg.Refusals, s.load, cfg.Tracing)
 	if cfg.Audit != nil {
 		more = append(more, cfg.Audit)
 	}
 	s.metrics = metrics.New(cfg.Live, more)
 	return s
 }
+
+// Describe sends what each of the metrics is that the server answers scrapes with.
+func (s *Server) Describe(to chan<- *prometheus.Desc) { s.metrics.Describe(to) }
 
 // Watches returns the watches that are open, in no order.
 func (s *Server) Watches() []feed.Open { return s.feeds.Open() }

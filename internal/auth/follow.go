@@ -29,6 +29,8 @@ type Followed struct {
 	// error is ErrMayPass.
 	Take   func(ctx context.Context, content []byte) error
 	Logger *slog.Logger
+	// Reloads counts what Take has done; nil: nothing does.
+	Reloads *Reloads
 }
 
 // Run follows the file until ctx ends. It logs what it does.
@@ -74,6 +76,7 @@ func (f Followed) Run(ctx context.Context) {
 }
 
 func (f Followed) log(ctx context.Context, err error) {
+	f.Reloads.note(err)
 	if err != nil {
 		f.Logger.LogAttrs(ctx, slog.LevelError, "a file of configuration was not read again: the former content stays in force",
 			slog.String("file", f.Path), slog.Any("error", err))

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/tracing"
 )
 
 const (
@@ -196,10 +197,13 @@ func (k *Caller) once(ctx context.Context, at string, body []byte) (answer []byt
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, */*")
 	req.Header.Set("User-Agent", "gapless")
+	_, span := tracing.Client(ctx, http.MethodPost, k.at.Host, req.Header)
+	defer func() { span.End(err) }()
 	resp, err := k.client.Do(req)
 	if err != nil {
 		return nil, -1, err
 	}
+	span.Answered(resp.StatusCode)
 	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
 	answer, err = io.ReadAll(io.LimitReader(resp.Body, int64(k.limit)+1))
 	if gone := ctx.Err(); gone != nil {

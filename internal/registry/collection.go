@@ -13,6 +13,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -27,7 +28,9 @@ const deleters = 16
 // Errors: those of List and Delete; what was deleted before stays deleted.
 func (r *Registry) DeleteCollection(
 	ctx context.Context, t kinds.Target, d metav1.DeleteOptions, o wire.ListOptions,
-) (*wire.List, error) {
+) (_ *wire.List, err error) {
+	ctx, span := tracing.Start(ctx, "DeleteCollection")
+	defer func() { span.End(err) }()
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -28,6 +29,8 @@ import (
 func (r *Registry) Create(
 	ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions,
 ) (out wire.Written, err error) {
+	ctx, span := tracing.Start(ctx, "Create")
+	defer func() { span.End(err) }()
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
@@ -157,7 +160,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err != nil {
 		return nil, stored.Failure(err)
 	}
-	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
+	if err := w.published(ctx, done); err != nil {
 		return nil, err
 	}
 	became = admission.Stored

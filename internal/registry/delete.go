@@ -11,6 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -23,7 +24,9 @@ import (
 //
 // With ignoreStoreReadErrorWithClusterBreakingPotential it removes an object only if that cannot be read:
 // see deleteUnread.
-func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error) {
+func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (_ wire.Written, err error) {
+	ctx, span := tracing.Start(ctx, "Delete")
+	defer func() { span.End(err) }()
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&o)); err != nil {
 		return wire.Written{}, err
 	}

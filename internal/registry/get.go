@@ -6,6 +6,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/scale"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -15,7 +16,9 @@ import (
 // resourceVersion: "" is the most recent state, "0" any state,
 // a number a state that is not older. Errors: 404, 400 for a malformed
 // rv, 500 for a value that cannot be read, *kube.TooLargeResourceVersionError after 3 s.
-func (r *Registry) Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error) {
+func (r *Registry) Get(ctx context.Context, t kinds.Target, rv string) (_ *wire.Object, err error) {
+	ctx, span := tracing.Start(ctx, "Get")
+	defer func() { span.End(err) }()
 	cached, err := r.caches.Of(t)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -24,6 +25,8 @@ import (
 func (r *Registry) Patch(
 	ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions,
 ) (out wire.Written, err error) {
+	ctx, span := tracing.Start(ctx, "Patch")
+	defer func() { span.End(err) }()
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	if !slices.Contains(t.Resource.PatchTypes, string(p.Type)) {

@@ -340,3 +340,12 @@ func (r *Registry) UnknownOf(gr kinds.GroupResource, namespace, name string) err
 // Stats returns what each resource's cache holds, by "configmaps" or
 // "deployments.apps"; nil until the store was loaded.
 func (r *Registry) Stats() map[string]watchcache.Stats { return r.caches.Stats() }
+
+// Behind returns how many changes of a resource after a resourceVersion are in memory.
+func (r *Registry) Behind(gr kinds.GroupResource, rv kube.ResourceVersion) int {
+	cached := r.caches.Lookup(gr)
+	if cached == nil {
+		return 0
+	}
+	return cached.Cache.Behind(rv)
+}

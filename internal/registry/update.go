@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -36,6 +37,8 @@ var errMissing = errors.New("there is no such object")
 func (r *Registry) Update(
 	ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions,
 ) (out wire.Written, err error) {
+	ctx, span := tracing.Start(ctx, "Update")
+	defer func() { span.End(err) }()
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {

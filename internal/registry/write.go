@@ -14,6 +14,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -160,7 +161,7 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 	if err != nil {
 		return outcome{}, stored.Failure(err)
 	}
-	if err := w.cached.WaitPublished(ctx, done.Revision); err != nil {
+	if err := w.published(ctx, done); err != nil {
 		return outcome{}, err
 	}
 	became = admission.Stored
@@ -183,9 +184,19 @@ func (w write) send(ctx context.Context, txn store.Txn, became *admission.Outcom
 		return store.Committed{}, err
 	}
 	*became = admission.Doubtful // also if it panics
+	ctx, span := tracing.Start(ctx, "Store: commit")
 	done, err := w.cached.Commit(ctx, txn)
+	span.End(err)
 	*became = outcomeOf(err)
 	return done, err
+}
+
+// published waits until every reader sees what was committed.
+func (w write) published(ctx context.Context, done store.Committed) error {
+	ctx, span := tracing.Start(ctx, "Wait until published")
+	err := w.cached.WaitPublished(ctx, done.Revision)
+	span.End(err)
+	return err
 }
 
 // written returns the object of a write: the cache's, unless that is newer already.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -87,7 +88,9 @@ type read struct {
 
 // wait blocks until readers of a history see everything that upstream had when it was called. Errors: 503 if upstream cannot be
 // asked, 504 if the mirror does not get there, or a FallbackError in its place, ctx's cause.
-func (f *freshness) wait(ctx context.Context, h *history, of read) error {
+func (f *freshness) wait(ctx context.Context, h *history, of read) (err error) {
+	ctx, span := tracing.Start(ctx, "Wait until the mirror is fresh")
+	defer func() { span.End(err) }()
 	if of.list && f.cheaperAtUpstream(h, of.size) && !f.collection.mayBeStale() {
 		if err := f.pass(of.size); err != nil {
 			return err
@@ -104,13 +107,12 @@ func (f *freshness) wait(ctx context.Context, h *history, of read) error {
 	}
 	at, has := h.has(p.rv)
 	if !has {
-		var err error
 		if at, err = f.behind(ctx, h, p.rv, of); err != nil {
 			return err
 		}
 	}
 	// The log knows of a change before readers see it.
-	_, err := h.cached.Cache.WaitFresh(ctx, kube.ResourceVersion(at)) //nolint:gosec // positions are not negative
+	_, err = h.cached.Cache.WaitFresh(ctx, kube.ResourceVersion(at)) //nolint:gosec // positions are not negative
 	return err
 }
 

@@ -25,7 +25,7 @@ type metrics struct {
 	passed    *prometheus.CounterVec // lists that upstream served after all
 
 	reached, objects, readers *prometheus.Desc
-	contact                   *prometheus.Desc
+	contact, age              *prometheus.Desc
 	read                      *prometheus.Desc // requests of the informers
 }
 
@@ -57,6 +57,9 @@ func newMetrics(r *Relay) *metrics {
 		read: prometheus.NewDesc("gapless_relay_upstream_reads_total",
 			"Lists and watches of upstream since a resource is mirrored.", []string{"resource", "verb"}, nil),
 		contact: desc("upstream_last_contact_seconds", "How long ago upstream last answered about a mirrored resource."),
+		age: desc("history_floor_age_seconds",
+			"Age of the change at the oldest resource version from which a watch of a mirrored resource can go on, where older "+
+				"history was removed."),
 		readers: desc("readers", "Lists and watches of a mirrored resource that are open."),
 	}
 }
@@ -75,6 +78,7 @@ func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.readers
 	out <- m.read
 	out <- m.contact
+	out <- m.age
 }
 
 // Collect implements prometheus.Collector.
@@ -89,6 +93,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		gauge(m.reached, float64(s.ResourceVersion))
 		gauge(m.objects, float64(s.Objects))
 		gauge(m.readers, float64(s.Readers))
+		if !s.OldestTime.IsZero() {
+			gauge(m.age, time.Since(s.OldestTime).Seconds())
+		}
 		if !s.LastContact.IsZero() {
 			gauge(m.contact, time.Since(s.LastContact).Seconds())
 		}

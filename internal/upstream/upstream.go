@@ -22,6 +22,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+
+	"github.com/gapless-io/gapless/internal/tracing"
 )
 
 // Server is an API server. It is safe for concurrent use.
@@ -117,6 +119,17 @@ const sendAgain = 2
 // also one with a body, up to 3 MiB. Errors: *BodyError if the client did not send its body; otherwise
 // *UnreachableError.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, span := tracing.Client(r.Context(), r.Method, s.URL.Host, r.Header) // the request is the proxy's own
+	resp, err := s.send(r.WithContext(ctx))
+	if resp != nil {
+		span.Answered(resp.StatusCode)
+	}
+	span.End(err)
+	return resp, err
+}
+
+// send is RoundTrip without a span.
+func (s *Server) send(r *http.Request) (*http.Response, error) {
 	var so progress
 	out := r.WithContext(httptrace.WithClientTrace(r.Context(), so.trace()))
 	hideKeys(out)

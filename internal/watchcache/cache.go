@@ -255,6 +255,10 @@ func (c *Cache) WaitFresh(ctx context.Context, rv kube.ResourceVersion) (*Snapsh
 	return s, nil
 }
 
+// Behind returns how many changes after a resourceVersion are in memory: at least so many has a reader not seen that is
+// there.
+func (c *Cache) Behind(rv kube.ResourceVersion) int { return c.state.Load().log.countAfter(rv) }
+
 // Stats has the figures of a cache.
 type Stats struct {
 	Objects      int                  // live objects

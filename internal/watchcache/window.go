@@ -178,6 +178,18 @@ func (w window) after(rv kube.ResourceVersion) iter.Seq[*Entry] {
 	}
 }
 
+// countAfter returns how many entries have RV > rv.
+func (w window) countAfter(rv kube.ResourceVersion) int {
+	n := len(w.last.entries) - w.last.search(rv)
+	for _, c := range slices.Backward(w.full) {
+		at := c.search(rv)
+		if n += len(c.entries) - at; at > 0 {
+			break
+		}
+	}
+	return n
+}
+
 // newestFirst yields the entries with RV > rv, newest first.
 func (w window) newestFirst(rv kube.ResourceVersion) iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {

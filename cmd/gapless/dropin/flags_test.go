@@ -170,6 +170,13 @@ func TestEventsExpireAsTheFlagOfKubeAPIServerSays(t *testing.T) {
 	}
 }
 
+func TestRequestsAreTracedAsTheFlagOfKubeAPIServerSays(t *testing.T) {
+	args, ignored, err := planned(t, "--etcd-servers=http://127.0.0.1:1 --tracing-config-file=t.yaml")
+	if err != nil || !slices.Contains(args, "--tracing-config-file=t.yaml") || len(ignored) > 0 {
+		t.Errorf("%v, %v, %v", args, ignored, err)
+	}
+}
+
 func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 	const base = "--etcd-servers=http://127.0.0.1:1 "
 	for flag, reason := range map[string]string{

@@ -19,7 +19,7 @@ func apiserverTable() table {
 		http2-max-streams-per-connection proxy-client-cert-file proxy-client-key-file
 		service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-key-file
 		service-cluster-ip-range service-node-port-range
-		tls-cert-file tls-private-key-file token-auth-file`)
+		tls-cert-file tls-private-key-file token-auth-file tracing-config-file`)
 	t.add(handled, "", `admission-control authentication-config authorization-config authorization-mode bind-address
 		cert-dir disable-admission-plugins enable-admission-plugins etcd-prefix etcd-servers max-mutating-requests-inflight
 		max-requests-inflight secure-port tls-min-version v`)
@@ -97,6 +97,5 @@ func (t table) operation() {
 		alsologtostderr? stderrthreshold log-dir log-file enable-logs-handler?`)
 	t.add(ignored, "metrics are those of gapless", `allow-metric-labels allow-metric-labels-manifest disabled-metrics
 		show-hidden-metrics-for-version`)
-	t.add(ignored, "there is no tracing and no profiling",
-		"tracing-config-file profiling? contention-profiling? debug-socket-path")
+	t.add(ignored, "there is no profiling", "profiling? contention-profiling? debug-socket-path")
 }

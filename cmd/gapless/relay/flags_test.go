@@ -90,6 +90,7 @@ func TestEachFlagDoesSomething(t *testing.T) {
 		"proxy-client-cert-file": {"c", func(g given) bool { return g.Access.FrontProxyCertFile == "c" }},
 		"proxy-client-key-file":  {"k", func(g given) bool { return g.Access.FrontProxyKeyFile == "k" }},
 		"tls-cert-file":          {"c", func(g given) bool { return g.TLSCertFile == "c" }},
+		"tracing-config-file":    {"t", func(g given) bool { return g.TracingConfigFile == "t" }},
 		"tls-private-key-file":   {"k", func(g given) bool { return g.TLSPrivateKeyFile == "k" }},
 		// written: TestARelayServesAClientByItsKubeconfig
 		"ready-file":   {"r", func(g given) bool { return g.flags.readyFile == "r" }},

@@ -149,9 +149,16 @@ func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","ca","pid","debug"} to once the relay accepts requests`)
 	flags.StringVar(&f.debugListen, "debug-listen", "",
 		"loopback address to serve /debug/pprof/ on, without authentication (default none)")
+	TracingFlag(flags, &f.config.TracingConfigFile)
 	p.Limits(flags, &f.config.Limits)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
+}
+
+// TracingFlag adds the flag --tracing-config-file, which gapless serve has too.
+func TracingFlag(flags *pflag.FlagSet, to *string) {
+	flags.StringVar(to, "tracing-config-file", "",
+		"file that says where traces of requests are sent, and of how many (TracingConfiguration of apiserver.config.k8s.io/v1)")
 }
 
 // relayConfig returns the configuration that the flags describe. Its errors are usage errors.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/internal/admission"
 )
@@ -28,14 +27,4 @@ func checkForm(ctx context.Context, w *Write) error {
 			w.GetOperation(), w.GetResource().Resource, diff))
 	}
 	return nil
-}
-
-// original is what a shared value was at first.
-func original(value map[string]any) map[string]any { return runtime.DeepCopyJSON(value) }
-
-// check panics if somebody has changed what all have.
-func (s Shared) check() {
-	if diff := cmp.Diff(s.made, s.value); diff != "" {
-		panic("plugins: invariant broken: what many objects have was changed: -was +is\n" + diff)
-	}
 }

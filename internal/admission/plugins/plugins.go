@@ -12,6 +12,7 @@ package plugins
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,13 +86,15 @@ func (w *Write) Changed() { w.changed = true }
 // Set is plugins in the order in which they are asked. It is safe for concurrent use if they are.
 type Set struct {
 	concerned map[where][]concerned
+	durations *prometheus.HistogramVec
 }
 
 // concerned is a plugin that some writes concern.
 type concerned struct {
 	*Plugin
 
-	concern *Concern
+	concern         *Concern
+	admit, validate *timer
 }
 
 type where struct {
@@ -104,11 +107,12 @@ var _ admission.Plugin = (*Set)(nil)
 
 // NewSet returns a set of plugins in this order.
 func NewSet(in ...Plugin) *Set {
-	s := &Set{concerned: map[where][]concerned{}}
+	s := &Set{concerned: map[where][]concerned{}, durations: newDurations()}
 	for _, p := range in {
 		for _, c := range p.Concerns {
 			for _, op := range c.Operations {
-				s.add(concerned{&p, &c}, where{c.Resource, c.Subresource, op})
+				s.add(concerned{&p, &c, s.timer(p.Name, "admit", op), s.timer(p.Name, "validate", op)},
+					where{c.Resource, c.Subresource, op})
 			}
 		}
 	}
@@ -158,7 +162,9 @@ func (s *Set) Admit(ctx context.Context, a upstream.Attributes, redo func() erro
 		if p.Admit == nil {
 			continue
 		}
-		if err := p.Admit(ctx, w); err != nil {
+		began := time.Now()
+		err := p.Admit(ctx, w)
+		if p.admit.took(began, err); err != nil {
 			return err
 		}
 	}
@@ -175,7 +181,9 @@ func (s *Set) Validate(ctx context.Context, a upstream.Attributes) error {
 		if p.Validate == nil {
 			continue
 		}
-		if err := p.Validate(ctx, w); err != nil {
+		began := time.Now()
+		err := p.Validate(ctx, w)
+		if p.validate.took(began, err); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -69,7 +70,10 @@ func outOfTime() error {
 }
 
 // call asks a webhook. Errors: *callError, rejection, and others for the client.
-func (p *Plugin) call(ctx context.Context, c *call) (*answer, error) {
+func (p *Plugin) call(ctx context.Context, c *call) (_ *answer, err error) {
+	ctx, span := tracing.Start(ctx, c.spanName())
+	span.Set("webhook", c.Name)
+	defer func() { span.End(err) }()
 	v := c.view
 	failed := func(code int32, why error) (*answer, error) {
 		return nil, &callError{webhook: c.Name, why: why, code: code}
@@ -121,6 +125,14 @@ func (p *Plugin) call(ctx context.Context, c *call) (*answer, error) {
 		return nil, denied(c.Name, said.result)
 	}
 	return said, nil
+}
+
+// spanName is upstream's name of the span of a call.
+func (c *call) spanName() string {
+	if c.mutates {
+		return "Call mutating webhook"
+	}
+	return "Call validating webhook"
 }
 
 // codeOf is the code of a call without an answer, for metrics.

@@ -71,7 +71,7 @@ type Feed struct {
 	// sent and seen are for others: the events that were sent, and the resourceVersion that
 	// the client knows by them.
 	sent, seen atomic.Uint64
-	writing    atomic.Bool // a batch is being sent
+	writing    atomic.Int64 // since when a batch is being sent, in Unix nanoseconds; 0: none is
 
 	// ctx ends when the client leaves or the server drains.
 	ctx     context.Context //nolint:containedctx // the feed is the call
@@ -163,8 +163,8 @@ func (f *Feed) nextTick(now time.Time) time.Time {
 
 // write sends a batch and flushes it once.
 func (f *Feed) write(events []wire.WatchEvent) error {
-	f.writing.Store(true)
-	defer f.writing.Store(false)
+	f.writing.Store(time.Now().UnixNano())
+	defer f.writing.Store(0)
 	count, bytes := 0, 0
 	for i := range events {
 		if now := time.Now(); now.After(f.cfg.Deadline) {
@@ -270,6 +270,7 @@ func (f *Feed) catchUp() error {
 
 // fail puts the ERROR frame, which is the last one.
 func (f *Feed) fail(err error) {
+	f.cfg.Metrics.Expired(err)
 	frame := f.cfg.Renderer.ErrorFrame(wire.StatusOf(err))
 	if f.unframed {
 		frame = protobuf.Unframed(frame)

@@ -29,6 +29,8 @@ type Open struct {
 	Known kube.ResourceVersion
 	// Writing says that events are being sent; otherwise it waits for changes.
 	Writing bool
+	// WritingSince is since when the events are being sent that are sent now.
+	WritingSince time.Time
 }
 
 // Open returns the watches that are open, in no order.
@@ -37,10 +39,13 @@ func (s *Set) Open() []Open {
 	defer s.mu.Unlock()
 	all := make([]Open, 0, len(s.open))
 	for f := range s.open {
-		all = append(all, Open{
+		o := Open{
 			Client: f.cfg.Client, From: f.cfg.Known, Delivered: f.sent.Load(), Known: kube.ResourceVersion(f.seen.Load()),
-			Writing: f.writing.Load(),
-		})
+		}
+		if since := f.writing.Load(); since != 0 {
+			o.Writing, o.WritingSince = true, time.Unix(0, since)
+		}
+		all = append(all, o)
 	}
 	return all
 }

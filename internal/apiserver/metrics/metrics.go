@@ -6,6 +6,8 @@
 package metrics
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // Metrics are those of one server. They are safe for concurrent use.
@@ -32,6 +35,7 @@ type Metrics struct {
 	events     *prometheus.CounterVec
 	eventSizes *prometheus.HistogramVec
 	eventBytes *prometheus.CounterVec
+	expired    *prometheus.CounterVec
 	series     *series
 }
 
@@ -67,19 +71,28 @@ func New(live *kinds.Live, more []prometheus.Collector) *Metrics {
 			Name: "gapless_watch_sent_bytes_total",
 			Help: "Bytes of the events sent to watchers, before compression and encryption.",
 		}, gvr),
+		expired: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gapless_expired_requests_total",
+			Help: "Lists and watches that got 410 Expired, by what removed the history that they needed: age, bytes, " +
+				"requested, or replaced, definition, unseen, unreadable; unknown.",
+		}, []string{"verb", "group", "version", "resource", "reason"}),
 	}
 	inFlight := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "apiserver_current_inflight_requests", Help: "Requests under way now, watches left out.",
 	}, []string{"request_kind"})
 	m.reading, m.writing = inFlight.WithLabelValues("readOnly"), inFlight.WithLabelValues("mutating")
-	m.registry.MustRegister(m.requests, m.durations, m.sizes, m.long, inFlight, m.events, m.eventSizes, m.eventBytes,
+	m.registry.MustRegister(m.requests, m.durations, m.sizes, m.long, inFlight, m.events, m.eventSizes, m.eventBytes, m.expired,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(more...)
 	m.series = &series{live: live, seen: map[kinds.GroupVersionResource]bool{}}
 	m.series.vectors = append(m.series.vectors, m.requests, m.durations, m.sizes, m.long, m.events, m.eventSizes, m.eventBytes)
+	m.series.vectors = append(m.series.vectors, m.expired)
 	m.scrape = m.series.before(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	return m
 }
+
+// Describe sends what each of the metrics is.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) { m.registry.Describe(to) }
 
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.scrape.ServeHTTP(w, r) }
@@ -157,6 +170,8 @@ func (m *Metrics) LongRunning(rt *route.Route) (done func()) {
 type Watch struct {
 	events, bytes prometheus.Counter
 	sizes         prometheus.Observer
+	of            *Metrics
+	resource      *kinds.Resource
 }
 
 // Watching returns the counters of a watch's resource.
@@ -166,7 +181,23 @@ func (m *Metrics) Watching(rt *route.Route) *Watch {
 		events: m.events.WithLabelValues(r.Group, r.Version, r.Plural),
 		bytes:  m.eventBytes.WithLabelValues(r.Group, r.Version, r.Plural),
 		sizes:  m.eventSizes.WithLabelValues(r.Group, r.Version, r.Plural),
+		of:     m, resource: r,
 	}
+}
+
+// Expired counts the end of a watch, if it is 410.
+func (m *Watch) Expired(err error) { m.of.expire(route.Watch, m.resource, err) }
+
+// Expired counts an answer, if it is 410.
+func (m *Metrics) Expired(rt *route.Route, err error) { m.expire(rt.Verb, rt.Resource, err) }
+
+func (m *Metrics) expire(verb route.Verb, r *kinds.Resource, err error) {
+	e, is := errors.AsType[*kube.ExpiredError](err)
+	if !is || r == nil {
+		return
+	}
+	m.expired.WithLabelValues(metricVerb(verb), r.Group, r.Version, r.Plural, cmp.Or(e.Reason, "unknown")).Inc()
+	m.series.saw(r)
 }
 
 // Sent counts a batch of events that was written to a watcher.

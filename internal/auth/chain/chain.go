@@ -42,6 +42,7 @@ type Config struct {
 	Modes []string
 	// Webhook is that of the mode Webhook.
 	Webhook Webhook
+	Reloads *auth.Reloads // counts changes of File; nil: nothing does
 	Logger  *slog.Logger
 }
 
@@ -133,7 +134,7 @@ func (c *Chain) Run(ctx context.Context) error {
 	}
 	last := c.last
 	auth.Followed{
-		Path: c.cfg.File, Taken: c.content, Logger: c.cfg.Logger,
+		Path: c.cfg.File, Taken: c.content, Logger: c.cfg.Logger, Reloads: c.cfg.Reloads,
 		Take: func(_ context.Context, content []byte) error {
 			read, err := c.parse(content, required)
 			if err != nil || reflect.DeepEqual(read, last) {

@@ -23,6 +23,8 @@ import (
 	"k8s.io/apiserver/pkg/apis/apiserver/validation"
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 	"k8s.io/apiserver/plugin/pkg/authenticator/token/oidc"
+
+	"github.com/gapless-io/gapless/internal/auth"
 )
 
 // Config says whose tokens are taken.
@@ -37,7 +39,8 @@ type Config struct {
 	Disallowed []string
 	// Audiences are those of this server.
 	Audiences []string
-	Logger    *slog.Logger // required
+	Reloads   *auth.Reloads // counts changes of File; nil: nothing does
+	Logger    *slog.Logger  // required
 }
 
 // OIDC is one issuer, by kube-apiserver's flags --oidc-*.

@@ -114,7 +114,7 @@ func (t *Tokens) Run(ctx context.Context) error {
 		return nil
 	}
 	auth.Followed{
-		Path: t.cfg.File, Taken: t.started.content, Logger: t.cfg.Logger,
+		Path: t.cfg.File, Taken: t.started.content, Logger: t.cfg.Logger, Reloads: t.cfg.Reloads,
 		Take: func(ctx context.Context, content []byte) error { return t.replace(ctx, content) },
 	}.Run(ctx)
 	return nil

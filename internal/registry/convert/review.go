@@ -23,6 +23,7 @@ import (
 	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
+	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -83,7 +84,10 @@ func (c *Converter) ask(ctx context.Context, r *kinds.Resource, sources []source
 func (c *Converter) post(ctx context.Context, w *kinds.Webhook, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return c.callers.Of(w).Post(ctx, body)
+	ctx, span := tracing.Start(ctx, "Call conversion webhook")
+	answer, err := c.callers.Of(w).Post(ctx, body)
+	span.End(err)
+	return answer, err
 }
 
 // which names an object of a review, as upstream does.

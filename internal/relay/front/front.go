@@ -21,9 +21,10 @@ import (
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
+	"github.com/gapless-io/gapless/internal/tracing"
 )
 
-// Config has the parts of a relay. All are required.
+// Config has the parts of a relay. All but Tracing are required.
 type Config struct {
 	Relay     *relay.Relay
 	Access    *access.Access
@@ -33,6 +34,8 @@ type Config struct {
 	// StatusPath is where Status, which is encoded as JSON, can be read.
 	StatusPath string
 	Status     func() (any, error)
+	// Tracing records spans of requests; nil: none.
+	Tracing *tracing.Provider
 }
 
 // Front answers the requests for a relay.

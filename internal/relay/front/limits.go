@@ -41,6 +41,8 @@ func (f *Front) passed(next http.Handler) http.Handler {
 			return
 		}
 		defer release()
+		req, end := f.traced(rec, req)
+		defer end()
 		next.ServeHTTP(rec, req)
 	})
 }

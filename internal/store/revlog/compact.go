@@ -155,6 +155,7 @@ func (l *Log) compact(to target) (int64, error) {
 		}
 	}, func() {
 		l.compacted, l.index.Rest = compacted, rest
+		l.compactions++
 		l.forgetSetbacksLocked()
 		for _, name := range gone {
 			delete(l.index.Resources, name)

@@ -76,7 +76,7 @@ func (l *Log) syncInTurn() error {
 	l.mu.Unlock()
 	defer set.release(l)
 	l.syncing.Store(max(1, int64(time.Since(l.opened))))
-	err := seg.file.Sync()
+	err := l.syncs.sync(seg.file)
 	l.syncing.Store(0)
 	if err != nil {
 		return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))

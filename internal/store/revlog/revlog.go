@@ -162,6 +162,8 @@ type Log struct {
 	groups              int64           // groups of writes that were synced, ever
 	refused             int64           // writes that were refused for a cause that passes, ever
 	maintenanceFailures int64           // failures of maintenance, ever
+	compactions         int64           // ever
+	syncs               syncs           // which mu does not guard
 	closed              bool
 }
 
@@ -349,6 +351,8 @@ type Stats struct {
 	Groups              int64            // groups of writes that were synced, since Open
 	RefusedWrites       int64            // writes refused for a cause that passes, since Open
 	MaintenanceFailures int64            // failures of maintenance, since Open
+	Compactions         int64            // compactions that have removed history, since Open
+	Syncs               Syncs            // of segments, since Open
 }
 
 // Floor is the oldest revision of a resource that can still be read, where
@@ -370,6 +374,7 @@ func (l *Log) Stats() Stats {
 	s := Stats{
 		Revision: l.current, Compacted: l.compacted.Revision, Segments: len(l.listed),
 		Groups: l.groups, RefusedWrites: l.refused, MaintenanceFailures: l.maintenanceFailures,
+		Compactions: l.compactions, Syncs: l.syncs.read(),
 		ResourceKeys: make(map[string]int64, len(l.index.Resources)), Floors: map[string]Floor{},
 	}
 	oldest := l.compacted.Millis

@@ -228,7 +228,7 @@ func (l *Log) writeGroup(g *group) error {
 		return l.undo(len(g.writes), fmt.Errorf("write %s: %w", seg.name, err))
 	}
 	if !l.opts.Early {
-		if err := seg.file.Sync(); err != nil {
+		if err := l.syncs.sync(seg.file); err != nil {
 			return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
 		}
 	}

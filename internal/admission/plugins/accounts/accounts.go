@@ -42,7 +42,7 @@ var (
 // a volume with a token of theirs and the secrets for images. Their account exists, and its pods use only the secrets
 // that it lists if it says so. Nothing is given to mirror pods, which may use neither accounts nor secrets.
 func ServiceAccount(of *Table) plugins.Plugin {
-	p := plugin{of, tokenSources()}
+	p := plugin{of}
 	return plugins.Plugin{
 		Name: Name,
 		Concerns: []plugins.Concern{
@@ -53,10 +53,7 @@ func ServiceAccount(of *Table) plugins.Plugin {
 	}
 }
 
-type plugin struct {
-	accounts *Table
-	sources  plugins.Shared // of volumes with tokens
-}
+type plugin struct{ accounts *Table }
 
 func (p plugin) admit(ctx context.Context, w *plugins.Write) error {
 	if w.GetSubresource() == ephemeral {
@@ -77,7 +74,7 @@ func (p plugin) admit(ctx context.Context, w *plugins.Write) error {
 		return err
 	}
 	if automounts(account, spec) {
-		mount(spec, p.sources)
+		mount(spec)
 	}
 	if sent, _ := spec["imagePullSecrets"].([]any); len(sent) == 0 && len(account.ImagePullSecrets) > 0 {
 		secrets := make([]any, len(account.ImagePullSecrets))

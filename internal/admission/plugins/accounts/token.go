@@ -24,7 +24,7 @@ const (
 
 // mount mounts a volume with a token into the containers that have nothing else at its path, and adds the volume if it
 // is not there.
-func mount(spec map[string]any, sources plugins.Shared) {
+func mount(spec map[string]any) {
 	name, has, mounted := "", false, false
 	for volume := range tree.Items(spec, "volumes") {
 		if name = plugins.Text(volume, "name"); strings.HasPrefix(name, tokenVolume) {
@@ -47,7 +47,7 @@ func mount(spec map[string]any, sources plugins.Shared) {
 	}
 	if mounted && !has {
 		volumes, _ := spec["volumes"].([]any)
-		spec["volumes"] = append(volumes, map[string]any{"name": name, "projected": sources.Value()})
+		spec["volumes"] = append(volumes, map[string]any{"name": name, "projected": tokenSources()})
 	}
 }
 
@@ -60,9 +60,8 @@ func hasTokenPath(container map[string]any) bool {
 	return false
 }
 
-// tokenSources returns what the volumes of all pods project.
-func tokenSources() plugins.Shared {
-	return plugins.NewShared(map[string]any{
+func tokenSources() map[string]any {
+	return map[string]any{
 		"defaultMode": int64(corev1.ProjectedVolumeSourceDefaultMode),
 		"sources": []any{
 			map[string]any{"serviceAccountToken": map[string]any{"path": "token", "expirationSeconds": int64(tokenSeconds)}},
@@ -73,5 +72,5 @@ func tokenSources() plugins.Shared {
 				"path": "namespace", "fieldRef": map[string]any{"apiVersion": "v1", "fieldPath": "metadata.namespace"},
 			}}}},
 		},
-	})
+	}
 }

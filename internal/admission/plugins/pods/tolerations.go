@@ -20,17 +20,6 @@ const mostMerged = 1000
 // DefaultTolerationSeconds is upstream's plugin of this name: pods that say nothing of nodes that are
 // not ready, or cannot be reached, stay there for so many seconds.
 func DefaultTolerationSeconds(notReady, unreachable int64) plugins.Plugin {
-	type given struct {
-		key        string
-		toleration plugins.Shared
-	}
-	toleration := func(key string, stay int64) given {
-		return given{key, plugins.NewShared(map[string]any{
-			"key": key, "operator": string(corev1.TolerationOpExists),
-			"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": stay,
-		})}
-	}
-	both := []given{toleration(corev1.TaintNodeNotReady, notReady), toleration(corev1.TaintNodeUnreachable, unreachable)}
 	return plugins.Plugin{
 		Name:     "DefaultTolerationSeconds",
 		Concerns: []plugins.Concern{{Resource: pods, Operations: []upstream.Operation{upstream.Create, upstream.Update}}},
@@ -41,9 +30,15 @@ func DefaultTolerationSeconds(notReady, unreachable int64) plugins.Plugin {
 			}
 			sent, _ := spec["tolerations"].([]any)
 			all := sent
-			for _, of := range both {
+			for _, of := range []struct {
+				key  string
+				stay int64
+			}{{corev1.TaintNodeNotReady, notReady}, {corev1.TaintNodeUnreachable, unreachable}} {
 				if !tolerated(sent, of.key) {
-					all = append(all, of.toleration.Value())
+					all = append(all, map[string]any{
+						"key": of.key, "operator": string(corev1.TolerationOpExists),
+						"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": of.stay,
+					})
 				}
 			}
 			if len(all) > len(sent) {

@@ -48,6 +48,7 @@ type Plugin struct {
 	ledger  *quota.Ledger
 	limits  limits
 	lines   lines
+	metrics *metrics
 }
 
 var _ admission.Charger = (*Plugin)(nil)
@@ -61,7 +62,7 @@ func New(config []byte, cluster Cluster) (*Plugin, error) {
 	}
 	p := &Plugin{
 		cluster: cluster, table: quota.NewTable(), ledger: quota.NewLedger(), limits: limited,
-		lines: lines{of: map[string]*line{}},
+		lines: lines{of: map[string]*line{}}, metrics: newMetrics(),
 	}
 	var find quota.Lookup
 	if cluster != nil {
@@ -113,6 +114,8 @@ const timeout = 10 * time.Second
 func (p *Plugin) Charge(
 	ctx context.Context, a upstream.Attributes,
 ) (settle func(ctx context.Context, o admission.Outcome), err error) {
+	began, charged := time.Now(), false
+	defer func() { p.metrics.charged(began, charged, err) }()
 	if err := p.cluster.UnknownOf(quota.Quotas(), a.GetNamespace(), ""); err != nil {
 		return nil, fmt.Errorf("it is not known which quotas limit this write: %w", err)
 	}
@@ -123,24 +126,26 @@ func (p *Plugin) Charge(
 	limited, stop := context.WithTimeoutCause(ctx, timeout,
 		apierrors.NewInternalError(errors.New("resource quota evaluation timed out")))
 	defer stop()
-	charged := false
+	passed := false
 	defer func() {
-		if !charged { // what was charged before a panic
+		if !passed { // what was charged before a panic
 			p.doubt(r.charges)
 		}
 	}()
 	if err := p.lines.pass(limited, a.GetNamespace(), &job{request: r, give: nil}, p.serve); err != nil {
 		return nil, err
 	}
-	charged = true
+	passed = true
 	if len(r.charges) == 0 {
 		return nil, nil
 	}
+	charged = true
 	return func(ctx context.Context, o admission.Outcome) { p.settle(ctx, a.GetNamespace(), r.charges, o) }, nil
 }
 
 // settle ends the charges of a write.
 func (p *Plugin) settle(ctx context.Context, namespace string, charges []charge, o admission.Outcome) {
+	p.metrics.settled(o)
 	switch o {
 	case admission.Refused:
 		limited, stop := context.WithTimeout(ctx, timeout)

@@ -160,6 +160,7 @@ type writing struct {
 	charged corev1.ResourceList // what is pending of this write
 	deltas  []corev1.ResourceList
 	errs    []error
+	tries   int
 }
 
 // write charges the quota, gives back, and returns the requests that it has not refused.
@@ -194,6 +195,7 @@ func (w *writing) write(ctx context.Context) (left []*job) {
 		return nil
 	}
 	done = true
+	w.plugin.metrics.writes.Inc()
 	epoch := ledger.Wrote(w.key, w.from, o.ResourceVersion())
 	for i, j := range w.asking {
 		if w.errs[i] != nil {
@@ -232,6 +234,9 @@ func (w *writing) gives() bool {
 
 // attempt makes of the quota as it is now what it is after the charges.
 func (w *writing) attempt(u *unstructured.Unstructured, current *wire.Object) error {
+	if w.tries++; w.tries > 1 {
+		w.plugin.metrics.conflicts.Inc()
+	}
 	ledger := w.plugin.ledger
 	ledger.Release(w.key, w.charged)
 	w.from, w.charged = current.ResourceVersion(), corev1.ResourceList{}

@@ -47,6 +47,7 @@ type Member struct {
 	Version  string
 	Leader   uint64 // the ID of the leader that it knows; 0: none
 	Term     uint64 // of raft
+	Revision int64  // that it has reached
 	Learner  bool
 	Alarms   []Cause // NoSpace, Corrupt: of any member, as this one knows them
 	// DBBytes is the size of its database, of which InUseBytes are in use; QuotaBytes is how large it
@@ -126,6 +127,7 @@ func (m *Members) inspect(ctx context.Context, endpoint string) (_ Member, clust
 		return member, 0
 	}
 	member.ID, member.Version, member.Leader = status.Header.MemberId, status.Version, status.Leader
+	member.Revision = status.Header.Revision
 	member.Term, member.Learner = status.RaftTerm, status.IsLearner
 	member.DBBytes, member.InUseBytes, member.QuotaBytes = status.DbSize, status.DbSizeInUse, status.DbSizeQuota
 	for _, alarm := range []Cause{NoSpace, Corrupt} {
