@@ -46,6 +46,8 @@ type backend struct {
 	turn *serve.Turn
 	// nodePorts is where all servers register node ports; nil: there is only this server.
 	nodePorts *addresses.Shared
+	// apiServers reports whether kube-apiservers work over the same store; nil: there is only this server.
+	apiServers func(ctx context.Context) (bool, error)
 }
 
 // openLog opens the log of a server that keeps its objects in its data directory.

@@ -31,8 +31,7 @@ type managed struct {
 // newManaged returns what the server leaves to a kube-controller-manager; nil: nothing. Only over etcd it may be there
 // without knowing of the server.
 func (s *Server) newManaged() *managed {
-	if !s.cfg.Etcd.used() || !s.cfg.leaves(GarbageCollectorController) && !s.cfg.leaves(NamespaceController) &&
-		!s.cfg.leaves(ResourceQuotaController) && s.cfg.Bootstrap != BootstrapAuto {
+	if !s.cfg.Etcd.used() || !slices.ContainsFunc(Controllers(), s.cfg.leaves) && s.cfg.Bootstrap != BootstrapAuto {
 		return nil
 	}
 	return &managed{alone: serve.NewTurn(), observer: manager.New(manager.Config{
@@ -43,7 +42,7 @@ func (s *Server) newManaged() *managed {
 // leaves reports whether a controller is left to a kube-controller-manager that works: it is on, and not by its name.
 func (c Config) leaves(controller string) bool {
 	return c.Etcd.used() && c.runs(controller) &&
-		!slices.ContainsFunc(c.Controllers, func(item string) bool { return controllerAlias(item) == controller })
+		!slices.ContainsFunc(c.Controllers, func(item string) bool { return manager.Name(item) == controller })
 }
 
 // managerLease returns the Lease of kube-controller-manager as it is now; nil: there is none.

@@ -2,9 +2,7 @@ package gapless
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +11,8 @@ import (
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/controllers/expiry"
 	"github.com/gapless-io/gapless/internal/controllers/gc"
+	"github.com/gapless-io/gapless/internal/controllers/manager"
+	"github.com/gapless-io/gapless/internal/controllers/protection"
 	"github.com/gapless-io/gapless/internal/controllers/quota"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
@@ -20,8 +20,8 @@ import (
 	"github.com/gapless-io/gapless/internal/store/failing"
 )
 
-// The controllers that a Server can run, by their names in kube-controller-manager. In
-// Config.Controllers they may also have the names garbagecollector, namespace and resourcequota.
+// The controllers that a Server can run, by their names in kube-controller-manager. In Config.Controllers they may also
+// have the names garbagecollector, namespace, resourcequota, pvc-protection and pv-protection.
 const (
 	// GarbageCollectorController deletes objects whose owners are gone, and serves the
 	// propagation policies Foreground and Orphan of deletions.
@@ -30,56 +30,23 @@ const (
 	NamespaceController = "namespace-controller"
 	// ResourceQuotaController keeps the status of ResourceQuotas: their limits, and what is used of them.
 	ResourceQuotaController = "resourcequota-controller"
+	// PersistentVolumeClaimProtectionController lets deleted claims go when no pod uses them, and keeps their conditions.
+	PersistentVolumeClaimProtectionController = "persistentvolumeclaim-protection-controller"
+	// PersistentVolumeProtectionController lets deleted volumes go when they are not bound.
+	PersistentVolumeProtectionController = "persistentvolume-protection-controller"
+	// VolumeAttributesClassProtectionController lets deleted VolumeAttributesClasses go when no claim or volume names them.
+	VolumeAttributesClassProtectionController = "volumeattributesclass-protection-controller"
 )
+
+// Controllers returns the names of all controllers that a Server can run.
+func Controllers() []string { return manager.Names() }
 
 // EventExpiry is what deletes Events that Config.EventTTL no longer keeps, by its name in rules of
 // faults. It is not one of Config.Controllers: upstream it is no controller either, but etcd.
 const EventExpiry = "event-expiry"
 
-// controllerAlias is another name of a controller (kubernetes
-// cmd/kube-controller-manager/names KCMControllerAliases).
-func controllerAlias(name string) string {
-	switch name {
-	case "garbagecollector":
-		return GarbageCollectorController
-	case "namespace":
-		return NamespaceController
-	case "resourcequota":
-		return ResourceQuotaController
-	}
-	return name
-}
-
-// checkControllers returns an error for a name that is unknown.
-func checkControllers(list []string) error {
-	for _, item := range list {
-		switch controllerAlias(strings.TrimPrefix(item, "-")) {
-		case GarbageCollectorController, NamespaceController, ResourceQuotaController:
-		default:
-			if item != "*" {
-				return fmt.Errorf("controller %q is unknown: want *, %s, %s or %s, each with - in front to turn it off",
-					item, GarbageCollectorController, NamespaceController, ResourceQuotaController)
-			}
-		}
-	}
-	return nil
-}
-
-// runs reports whether a controller is in a list: by its name, or by * without its name
-// after a - (k8s.io/controller-manager app.IsControllerEnabled). The first of them counts.
-func (c Config) runs(controller string) bool {
-	star := false
-	for _, item := range c.Controllers {
-		name, off := strings.CutPrefix(item, "-")
-		switch {
-		case controllerAlias(name) == controller:
-			return !off
-		case item == "*":
-			star = true
-		}
-	}
-	return star
-}
+// runs reports whether a controller is turned on.
+func (c Config) runs(controller string) bool { return manager.Runs(c.Controllers, controller) }
 
 // namespaceQuiet is how long the content of a deleted namespace stays after the last deletion in it.
 // kubectl needs a few milliseconds from one object of a file to the next; upstream waits for 5 s in
@@ -93,6 +60,7 @@ type background struct {
 	upkeep  *bootstrap.Controller // of what kube-controller-manager maintains, if it is left to it
 	events  *expiry.Expirer
 	quotas  *quota.Controller
+	storage *protection.Protection
 }
 
 // newRegistry makes the registry with the controllers that are turned on, and returns those
@@ -128,6 +96,10 @@ func (s *Server) newRegistry(live *kinds.Live) background {
 		})
 		cfg.Collectors = append(cfg.Collectors, b.quotas)
 	}
+	if slices.ContainsFunc(manager.Protectors(), s.cfg.runs) {
+		b.storage = protection.New(protection.Config{Live: live, Logger: s.cfg.Logger, Writable: s.backend.log.Writable})
+		cfg.Collectors = append(cfg.Collectors, b.storage)
+	}
 	s.aggregate(&cfg)
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
@@ -158,6 +130,11 @@ func (s *Server) runBackground(ctx context.Context, g *errgroup.Group, b backgro
 	}
 	if b.quotas != nil {
 		s.runController(ctx, g, ResourceQuotaController, func(ctx context.Context) error { return b.quotas.Run(ctx, s.registry) })
+	}
+	for name, c := range b.storage.Controllers() {
+		if s.cfg.runs(name) {
+			s.runController(ctx, g, name, func(ctx context.Context) error { return c.Run(ctx, s.registry) })
+		}
 	}
 	if b.events != nil {
 		s.runWhenReady(ctx, g, func(ctx context.Context) error { return b.events.Run(failing.By(ctx, EventExpiry)) })

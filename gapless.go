@@ -43,6 +43,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
 	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/controllers/manager"
 	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
@@ -162,8 +163,8 @@ type Config struct {
 	ServiceNodePortRange   string
 	// EnableAdmissionPlugins and DisableAdmissionPlugins turn admission plugins of kube-apiserver, by their names there,
 	// on and off: AdmissionPlugins has those that can be. Those that are in neither are on if they are in
-	// DefaultAdmissionPlugins; but without Etcd StorageObjectInUseProtection is off, and ServiceAccount where Bootstrap
-	// makes no accounts. docs/kinds.md says what they do.
+	// DefaultAdmissionPlugins; but without Etcd StorageObjectInUseProtection is off where Controllers has not all three
+	// that release what it protects, and ServiceAccount where Bootstrap makes no accounts. docs/kinds.md says what they do.
 	EnableAdmissionPlugins, DisableAdmissionPlugins []string
 	// AdmissionControlConfigFile is a file with an AdmissionConfiguration of apiserver.config.k8s.io/v1, the
 	// configurations of admission plugins; "" is none.
@@ -238,7 +239,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Controllers == nil {
 		c.Controllers = []string{"*"}
 	}
-	if err := checkControllers(c.Controllers); err != nil {
+	if err := manager.Check(c.Controllers); err != nil {
 		return c, err
 	}
 	if err := errors.Join(catalog.Check(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins),

@@ -9,7 +9,9 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/plugins/accounts"
 	"github.com/gapless-io/gapless/internal/admission/plugins/catalog"
 	"github.com/gapless-io/gapless/internal/admission/plugins/quotas"
+	"github.com/gapless-io/gapless/internal/admission/plugins/storage"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
+	"github.com/gapless-io/gapless/internal/controllers/manager"
 	"github.com/gapless-io/gapless/internal/kinds"
 )
 
@@ -48,18 +50,28 @@ func (s *Server) choosePlugins() error {
 }
 
 // disabledPlugins returns the names of the plugins that are off. In a directory those are off that are not named and
-// whose work only kube-controller-manager ends: without the accounts that pods have by default ServiceAccount would
-// refuse all of them, and claims and volumes that nobody releases would stay for good, with their namespaces.
+// whose work nothing there ends: without the accounts that pods have by default ServiceAccount would refuse all of them,
+// and claims and volumes that no controller releases would stay for good, with their namespaces.
 func (c Config) disabledPlugins() []string {
 	if c.Etcd.used() {
 		return c.DisableAdmissionPlugins
 	}
 	off := slices.Clone(c.DisableAdmissionPlugins)
 	for _, name := range catalog.NeedControllers() {
-		made := name == accounts.Name && c.Bootstrap != BootstrapServer && c.Bootstrap != BootstrapNone
-		if !made && !slices.Contains(c.EnableAdmissionPlugins, name) {
+		if !c.ends(name) && !slices.Contains(c.EnableAdmissionPlugins, name) {
 			off = append(off, name)
 		}
 	}
 	return off
+}
+
+// ends reports whether the server itself does what a plugin needs controllers for.
+func (c Config) ends(plugin string) bool {
+	switch plugin {
+	case accounts.Name:
+		return c.Bootstrap != BootstrapServer && c.Bootstrap != BootstrapNone
+	case storage.InUseName:
+		return !slices.ContainsFunc(manager.Protectors(), func(name string) bool { return !c.runs(name) })
+	}
+	return true
 }

@@ -126,6 +126,7 @@ func (s *Server) replicaBackend(lasting context.Context, r *replica) *backend {
 		store: r.main.patient, stale: r.stale, log: replicaLog{r}, name: "replica", turn: r.turn, close: r.close,
 		wrap: r.withAge, status: r.status, run: []func(context.Context) error{s.leadWhenReady(r)},
 		metrics: r.layout.Metrics(), nodePorts: r.nodePorts(s.cfg.Etcd.Prefix),
+		apiServers: r.apiServers(s.cfg.Etcd.Prefix),
 	}
 	for _, c := range r.clusters() {
 		b.run = append(b.run, c.store.Run, c.patient.run, c.members.Run, c.compactor.Run, c.health.run)

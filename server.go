@@ -274,18 +274,21 @@ func (s *Server) bootstrappers(live *kinds.Live, to *background) error {
 	}
 	if s.cfg.Etcd.used() {
 		cfg.Flows = bootstrap.FlowsShared
-		cfg.Address = netip.AddrPort{} // its Service needs an address of the cluster, and its endpoints all replicas
+		cfg.Others = s.backend.apiServers
 	}
-	if cfg.Address.IsValid() && cfg.Address.Addr().Is6() != ranges[0].Addr().Is6() { // upstream's text
-		return fmt.Errorf("service IP family %q must match public address family %q: name a range of the family of "+
-			"--listen first (--service-cluster-ip-range)", ranges[0], cfg.Address.Addr())
+	if address.Addr().Is6() != ranges[0].Addr().Is6() {
+		if cfg.Others == nil { // upstream's text
+			return fmt.Errorf("service IP family %q must match public address family %q: name a range of the family of "+
+				"--listen first (--service-cluster-ip-range)", ranges[0], address.Addr())
+		}
+		cfg.Address = netip.AddrPort{} // other servers may have one for the Service
 	}
 	if s.cfg.Bootstrap == BootstrapCluster {
 		cfg.CA = s.credentials.CA()
 	}
 	to.objects = bootstrap.New(cfg)
 	if s.cfg.Bootstrap == BootstrapAuto {
-		cfg.Trust = nil
+		cfg.Trust, cfg.Address = nil, netip.AddrPort{}
 		cfg.CA, cfg.KeepOtherCAs, cfg.Flows = s.credentials.CA(), true, bootstrap.FlowsLeft
 		to.upkeep = bootstrap.New(cfg)
 	}

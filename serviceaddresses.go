@@ -97,6 +97,19 @@ func (r *replica) nodePorts(prefix string) *addresses.Shared {
 	}
 }
 
+// apiServers looks whether a kube-apiserver has registered itself, which it does again every few seconds: then they
+// maintain the endpoints of the Service kubernetes (kubernetes pkg/controlplane/reconcilers/lease.go). Errors: etcd does
+// not answer.
+func (r *replica) apiServers(prefix string) func(ctx context.Context) (bool, error) {
+	at := strings.TrimSuffix(prefix, "/") + "/masterleases/"
+	return func(ctx context.Context) (bool, error) {
+		resp, err := ask(ctx, r.main, func(ctx context.Context) (*clientv3.GetResponse, error) {
+			return r.main.client.Get(ctx, at, clientv3.WithPrefix(), clientv3.WithCountOnly())
+		})
+		return err == nil && resp.Count > 0, err
+	}
+}
+
 // ask calls etcd, which must answer in time. Errors are for clients: 503 if it does not.
 func ask[T any](ctx context.Context, c *etcdCluster, call func(ctx context.Context) (T, error)) (answer T, err error) {
 	if away := c.patient.away(); away != nil {
@@ -109,7 +122,7 @@ func ask[T any](ctx context.Context, c *etcdCluster, call func(ctx context.Conte
 	case ctx.Err() != nil:
 		return answer, context.Cause(ctx)
 	case err != nil:
-		return answer, stored.Failure(&store.UnavailableError{Cause: fmt.Errorf("the node ports in etcd: %w", err)})
+		return answer, stored.Failure(&store.UnavailableError{Cause: fmt.Errorf("what is beside objects in etcd: %w", err)})
 	}
 	return answer, nil
 }

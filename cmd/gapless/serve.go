@@ -104,7 +104,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"},
 		"controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; over etcd those that are not named stand still while "+
 			"a kube-controller-manager renews its Lease; they are "+
-			gapless.GarbageCollectorController+", "+gapless.NamespaceController+" and "+gapless.ResourceQuotaController)
+			strings.Join(gapless.Controllers(), ", "))
 	flags.StringArrayVar(&f.from, "from", nil,
 		"directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "",
@@ -166,7 +166,8 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 	flags.StringSliceVar(&f.enable, "enable-admission-plugins", nil,
 		"admission plugins of kube-apiserver that are asked besides those that are by default ("+
 			strings.Join(gapless.DefaultAdmissionPlugins(), ", ")+"; but without --etcd-servers not "+
-			"StorageObjectInUseProtection, nor ServiceAccount with --bootstrap server or none), of "+
+			"StorageObjectInUseProtection where --controllers leaves out one that releases what it protects, nor ServiceAccount "+
+			"with --bootstrap server or none), of "+
 			strings.Join(gapless.AdmissionPlugins(), ", "))
 	flags.StringSliceVar(&f.disable, "disable-admission-plugins", nil,
 		"admission plugins that are not asked, although they are by default")

@@ -41,7 +41,9 @@ const (
 	// impossible turns off the controllers for which the server lacks something.
 	impossible = "-legacy-serviceaccount-token-cleaner-controller"
 	// ownControllers turns off those whose work the server does.
-	ownControllers = "-garbage-collector-controller,-namespace-controller,-resourcequota-controller,-serviceaccount-controller," +
+	ownControllers = "-garbage-collector-controller,-namespace-controller,-resourcequota-controller," +
+		"-persistentvolumeclaim-protection-controller,-persistentvolume-protection-controller," +
+		"-volumeattributesclass-protection-controller,-serviceaccount-controller," +
 		"-root-ca-certificate-publisher-controller,-clusterrole-aggregation-controller"
 )
 
@@ -51,6 +53,7 @@ func (c *cluster) claims(t *testing.T) {
 	for namespace, claim := range map[string]func(*testing.T, func(string) string){
 		"rollout": c.deploymentsRollOut, "budget": c.budgetsBlockEvictions, "jobs": c.jobsComplete, "sets": c.setsGetReady,
 		"foreground": c.deletionInTheForegroundWaits, "gone": c.namespacesGoWithTheirContent, "types": c.policiesAreTypeChecked,
+		"storage": c.storageStaysWhileItIsUsed,
 	} {
 		t.Run(namespace, func(t *testing.T) {
 			t.Parallel()
@@ -141,6 +144,29 @@ func (c *cluster) budgetsBlockEvictions(t *testing.T, kubectl func(string) strin
 	c.kubectl(t, evict)
 	kubectl("wait pod/" + pod + " --for=delete --timeout=5m")
 	kubectl(status) // there is another one
+}
+
+// storageStaysWhileItIsUsed has a claim that upstream's binder binds to a volume, and a pod that uses it. In one of the
+// clusters the server protects them, in the other kube-controller-manager does.
+func (c *cluster) storageStaysWhileItIsUsed(t *testing.T, kubectl func(string) string) {
+	const finalizers = " --output=jsonpath={.metadata.finalizers}"
+	const unused = ` --output=jsonpath={.status.conditions[?(@.type=="Unused")].reason}`
+	kubectl("apply --filename=testdata/storage.yaml")
+	kubectl("wait persistentvolumeclaim/data --for=jsonpath={.status.phase}=Bound --timeout=5m")
+	kubectl("wait pod/user --for=condition=Ready --timeout=5m")
+	c.becomes(t, "--namespace=storage get persistentvolumeclaim data"+finalizers, `["kubernetes.io/pvc-protection"]`)
+	c.becomes(t, "get persistentvolume storage-data"+finalizers, `["kubernetes.io/pv-protection"]`)
+	c.becomes(t, "get volumeattributesclass storage"+finalizers, `["kubernetes.io/vac-protection"]`)
+	c.becomes(t, "--namespace=storage get persistentvolumeclaim data"+unused, "PodUsingPVC")
+	kubectl("delete persistentvolumeclaim/data persistentvolume/storage-data --wait=false")
+	kubectl("delete volumeattributesclass/storage --wait=false")
+	kubectl("delete persistentvolumeclaim/free --timeout=5m") // no pod uses it
+	kubectl("wait volumeattributesclass/storage --for=delete --timeout=5m")
+	printed(t, kubectl("get persistentvolumeclaim data"+finalizers), `["kubernetes.io/pvc-protection"]`)
+	printed(t, kubectl("get persistentvolume storage-data"+finalizers), `["kubernetes.io/pv-protection"]`)
+	kubectl("delete pod/user --timeout=5m")
+	kubectl("wait persistentvolumeclaim/data --for=delete --timeout=5m")
+	kubectl("wait persistentvolume/storage-data --for=delete --timeout=5m")
 }
 
 func (c *cluster) jobsComplete(t *testing.T, kubectl func(string) string) {

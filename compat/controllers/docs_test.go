@@ -26,7 +26,7 @@ func TestCommandsOfThePageWork(t *testing.T) {
 		t.Fatalf("read a file: %v", err)
 	}
 	commands := harness.Section(string(raw), section)
-	off := strings.ReplaceAll(commands, "\noff=$off,", ",") // it is made in two lines
+	off := strings.ReplaceAll(commands, "\noff=$off,", ",") // it is made in several lines
 	flag := "\noff=" + impossible + "," + ownControllers + "\n"
 	if !strings.Contains(off, flag) || !strings.Contains(off, `--controllers="*,$off"`) {
 		t.Errorf("%s does not turn off kube-controller-manager's %s, which is tested", page, flag)

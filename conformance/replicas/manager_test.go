@@ -28,7 +28,8 @@ func otherCA() string {
 }
 
 // managedCluster is an etcd in which a kube-controller-manager has worked: it has a Lease, and its CA is in the namespace
-// default. There are a namespace under deletion, a definition that was deleted later, and an object whose owner is gone.
+// default. There are a namespace and a claim under deletion, a definition that was deleted later, and an object whose owner
+// is gone.
 func managedCluster(t *testing.T, lasts time.Duration) (url string) {
 	t.Helper()
 	url = member(t)
@@ -59,6 +60,13 @@ func managedCluster(t *testing.T, lasts time.Duration) (url string) {
 	}
 	if err := r.client.CoreV1().Namespaces().Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatalf("delete the namespace: %v", err)
+	}
+	claims := r.client.CoreV1().PersistentVolumeClaims("default")
+	if _, err := claims.Create(t.Context(), claim("old"), metav1.CreateOptions{}); err != nil {
+		t.Fatalf("create a claim: %v", err)
+	}
+	if err := claims.Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatalf("delete the claim: %v", err)
 	}
 	r.define(t)
 	r.stop(t)
@@ -95,6 +103,11 @@ func (r *replica) undone(t *testing.T) (left []string) {
 		left = append(left, "the object without an owner")
 	} else if !apierrors.IsNotFound(err) {
 		t.Fatalf("read the object without an owner: %v", err)
+	}
+	if _, err := r.client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "old", metav1.GetOptions{}); err == nil {
+		left = append(left, "the claim under deletion")
+	} else if !apierrors.IsNotFound(err) {
+		t.Fatalf("read the claim: %v", err)
 	}
 	if _, err := r.client.CoreV1().ServiceAccounts("default").Get(t.Context(), "default",
 		metav1.GetOptions{}); apierrors.IsNotFound(err) {
@@ -133,7 +146,7 @@ func TestWhatAManagerDoesIsLeftToIt(t *testing.T) {
 		err := r.client.RESTClient().Get().AbsPath(definitionsPath, "widgets.example.org").Do(t.Context()).Error()
 		return apierrors.IsNotFound(err)
 	})
-	if left := r.undone(t); len(left) != 3 {
+	if left := r.undone(t); len(left) != 4 {
 		t.Errorf("beside a kube-controller-manager only this is left to it: %q", left)
 	}
 	if got := r.rootCA(t, "default"); got != otherCA() {
@@ -184,7 +197,7 @@ func TestTheLeaseThatAManagerLeftEnds(t *testing.T) {
 func TestWhatIsNamedIsDoneBesideAManager(t *testing.T) {
 	r := start(t, managedCluster(t, long), t.TempDir(), func(cfg *gapless.Config) {
 		cfg.Bootstrap = gapless.BootstrapCluster
-		cfg.Controllers = []string{gapless.GarbageCollectorController, "namespace"}
+		cfg.Controllers = []string{gapless.GarbageCollectorController, "namespace", "pvc-protection"}
 	})
 	harness.Eventually(t, "the leader does everything", func() bool {
 		return len(r.undone(t)) == 0 && r.rootCA(t, "default") == string(r.RESTConfig().CAData)

@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,8 +45,12 @@ type Config struct {
 	Verbs Verbs
 	Live  *kinds.Live
 	// Address is where clients reach the server. Without it the Controller leaves out the Service
-	// kubernetes with its endpoints: other servers have the same objects, and addresses of their own.
+	// kubernetes with its endpoints.
 	Address netip.AddrPort
+	// Others reports whether kube-apiservers work over the same store: they maintain the endpoints of the Service
+	// kubernetes then. Otherwise Run does, which is for the leader, and names this server only. The Service is made if it
+	// is missing, and then left as it is. nil: there is no other server.
+	Others func(ctx context.Context) (bool, error)
 	// ServiceIP returns the address of the Service kubernetes; nil: it has none. ServiceRanges are those of the
 	// ServiceCIDR kubernetes; without them the Controller leaves it out.
 	ServiceIP     func() netip.Addr
@@ -68,6 +73,8 @@ type Controller struct {
 	verbs   Verbs
 	live    *kinds.Live
 	address netip.AddrPort
+	others  func(ctx context.Context) (bool, error) // Config.Others
+	running atomic.Bool
 	ip      func() netip.Addr // of the Service kubernetes; nil: none
 	ranges  []netip.Prefix    // of the ServiceCIDR kubernetes
 	ca      []byte
@@ -88,7 +95,7 @@ type Controller struct {
 // New returns a Controller; it starts nothing.
 func New(cfg Config) *Controller {
 	return &Controller{
-		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, keepCAs: cfg.KeepOtherCAs,
+		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, others: cfg.Others, ca: cfg.CA, keepCAs: cfg.KeepOtherCAs,
 		logger: cfg.Logger, ip: cfg.ServiceIP, ranges: cfg.ServiceRanges, trust: cfg.Trust,
 		due:   due{wake: make(chan struct{}, 1)},
 		flows: firstFlows(cfg.Flows), shared: cfg.Flows == FlowsShared,
@@ -125,6 +132,8 @@ func (c *Controller) Make(ctx context.Context) {
 
 // Run maintains the objects until ctx ends.
 func (c *Controller) Run(ctx context.Context) error {
+	c.running.Store(true)
+	defer c.running.Store(false)
 	var wg sync.WaitGroup
 	wg.Go(func() { c.follow(ctx) }) // it is Run's, and ends with ctx
 	retry := minRetry
@@ -148,6 +157,9 @@ func (c *Controller) Run(ctx context.Context) error {
 		case <-looks.C:
 			if c.trust != nil {
 				c.due.add(task{ownObject, authentication})
+			}
+			if c.others != nil { // they may be gone
+				c.due.add(task{ownObject, serviceName})
 			}
 		case <-again:
 			again = nil

@@ -1,8 +1,11 @@
 package bootstrap_test
 
 import (
+	"context"
 	"encoding/pem"
+	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,6 +111,46 @@ func TestEndpointsFollowTheAddress(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndpointsAreLeftToKubeAPIServers that work over the same store, and the Service, which may name another port.
+func TestEndpointsAreLeftToKubeAPIServers(t *testing.T) {
+	var others atomic.Bool
+	others.Store(true)
+	c := keepBy(t, openLog(t), func(c *cluster) bootstrap.Config {
+		return bootstrap.Config{
+			Verbs: c, Address: netip.MustParseAddrPort(here),
+			Others: func(context.Context) (bool, error) { return others.Load(), nil },
+		}
+	})
+	service, endpoints := c.at("", "services", "default", "kubernetes"), c.at("", "endpoints", "default", "kubernetes")
+	slice := c.at("discovery.k8s.io", "endpointslices", "default", "kubernetes")
+	again := func() { // each makes the Service again, and looks at the endpoints
+		t.Helper()
+		was := c.find(service).UID()
+		c.delete(service)
+		c.eventually(service, "another Service", func(o *wire.Object) bool { return o != nil && o.UID() != was })
+	}
+	again()
+	c.merge(service, `{"spec":{"ports":[{"name":"https","port":443,"targetPort":1}]}}`)
+	c.create(c.at("", "endpoints", "default"),
+		`{"metadata":{"name":"kubernetes"},"subsets":[{"addresses":[{"ip":"192.0.2.1"}],"ports":[{"name":"https","port":1}]}]}`)
+	if port := read[corev1.Service](t, c.find(service)).Spec.Ports[0].TargetPort.IntVal; port != 1 {
+		t.Errorf("the Service has the port %d, want that of the other server", port)
+	}
+	again()
+	again() // so that all is done about the one before
+
+	was := read[corev1.Endpoints](t, c.find(endpoints)).Subsets[0] //nolint:staticcheck // as above
+	if c.find(slice) != nil || was.Addresses[0].IP != "192.0.2.1" {
+		t.Errorf("beside kube-apiserver the endpoints are %+v and %v, want its own", was, c.find(slice))
+	}
+	others.Store(false)
+	again()
+	c.eventually(endpoints, "the endpoints of this server", func(o *wire.Object) bool {
+		return read[corev1.Endpoints](t, o).Subsets[0].Addresses[0].IP == "192.0.2.7" //nolint:staticcheck // as above
+	})
+	c.eventually(slice, "its slice", there)
 }
 
 func TestDeletedBootstrapObjectsAreRecreated(t *testing.T) {

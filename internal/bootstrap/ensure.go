@@ -18,6 +18,8 @@ type object struct {
 	resource        kinds.GroupResource
 	namespace, name string
 	manager         string // who manages the fields; "": manager
+	// led says that only the leader makes it, and while no others do (Config.Others).
+	led bool
 	// wanted is what to create if there is none, a struct of k8s.io/api; nil: nothing.
 	wanted any
 	// correct returns the corrected form of the existing object, nil if it is correct. An
@@ -55,6 +57,11 @@ func (c *Controller) ensure(ctx context.Context, o object) error {
 	t.Name = o.name
 	var err error
 	for range attempts {
+		if o.led {
+			if others, err := c.leftToOthers(ctx); others || err != nil {
+				return err
+			}
+		}
 		if err = c.ensureNow(ctx, t, o); err == nil && o.status != nil {
 			err = c.ensureStatus(ctx, t, o)
 		}
@@ -66,6 +73,17 @@ func (c *Controller) ensure(ctx context.Context, o object) error {
 		return fmt.Errorf("%s %s: %w", o.resource, o.name, err)
 	}
 	return nil
+}
+
+// leftToOthers reports whether this Controller does not make what the leader makes.
+func (c *Controller) leftToOthers(ctx context.Context) (bool, error) {
+	switch {
+	case c.others == nil:
+		return false, nil
+	case !c.running.Load():
+		return true, nil
+	}
+	return c.others(ctx)
 }
 
 func (c *Controller) ensureNow(ctx context.Context, t kinds.Target, o object) error {

@@ -29,7 +29,8 @@ func (c *Controller) own() []object {
 			resource: core("services"), namespace: metav1.NamespaceDefault, name: serviceName, wanted: c.service(),
 			correct: correction(func(there *corev1.Service) (bool, error) {
 				wanted := c.service()
-				if there.Spec.Type == wanted.Spec.Type && equality.Semantic.DeepEqual(there.Spec.Ports, wanted.Spec.Ports) {
+				if c.others != nil ||
+					there.Spec.Type == wanted.Spec.Type && equality.Semantic.DeepEqual(there.Spec.Ports, wanted.Spec.Ports) {
 					return false, nil // users may change the rest, as upstream
 				}
 				there.Spec.Type, there.Spec.Ports = wanted.Spec.Type, wanted.Spec.Ports
@@ -38,6 +39,7 @@ func (c *Controller) own() []object {
 		},
 		{
 			resource: core("endpoints"), namespace: metav1.NamespaceDefault, name: serviceName, wanted: c.endpoints(),
+			led: true,
 			correct: correction(func(there *corev1.Endpoints) (bool, error) { //nolint:staticcheck // clients may use EndpointSlice; a cluster has both
 				wanted := c.endpoints()
 				changed := set(&there.Labels, discoveryv1.LabelSkipMirror, "true")
@@ -50,7 +52,7 @@ func (c *Controller) own() []object {
 		},
 		{
 			resource:  discoveryv1.Resource("endpointslices"),
-			namespace: metav1.NamespaceDefault, name: serviceName, wanted: c.slice(),
+			namespace: metav1.NamespaceDefault, name: serviceName, wanted: c.slice(), led: true,
 			correct: correction(func(there *discoveryv1.EndpointSlice) (bool, error) {
 				wanted := c.slice()
 				if there.AddressType != wanted.AddressType {
