@@ -90,6 +90,7 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/builtin && $(GO) test -count=1 -v .
 	cd conformance/monitoring && $(GO) test -count=1 -v .
 	cd conformance/definitions && $(GO) test -count=1 -v .
+	cd conformance/integration && $(GO) test -count=1 -v .
 
 .PHONY: etcds
 etcds: ## Run the store over etcd, and replicas over its members, with the versions ETCDS of etcd

@@ -152,7 +152,7 @@ func TestAWatchThatTakesNothingIsBehind(t *testing.T) {
 	web := s.web(t)
 	const of = `{group="",resource="configmaps"}`
 	reads, hangs := watchConfigMaps(t, s.RESTConfig()), watchConfigMaps(t, s.RESTConfig())
-	defer func() { _ = hangs.Body.Close() }()
+	defer func() { _, _ = reads.Body.Close(), hangs.Body.Close() }()
 	read := make(chan error, 1)
 	go func() { // ends with the watch
 		_, err := io.Copy(io.Discard, reads.Body)
@@ -177,5 +177,7 @@ func TestAWatchThatTakesNothingIsBehind(t *testing.T) {
 		return nil
 	})
 	_ = reads.Body.Close()
-	<-read
+	if err := <-read; err == nil {
+		t.Error("the watch that reads has ended by itself")
+	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/definitions/fixtures"
+	"github.com/gapless-io/gapless/conformance/expected"
 )
 
 var update = flag.Bool("update", false, "write the list of expected failures in testdata again")
@@ -40,12 +41,12 @@ func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 	if err != nil {
 		t.Fatalf("overlay: %v", err)
 	}
-	listed, err := readList(list)
+	listed, err := expected.ReadList(list)
 	if err != nil {
 		t.Fatalf("read list: %v", err)
 	}
 	etcd := refuseEtcd(t)
-	all := &results{}
+	all := &expected.Results{}
 	t.Run("all", func(t *testing.T) {
 		for _, pkg := range []string{"integration", "integration/conversion"} {
 			program := filepath.Join(t.TempDir(), filepath.Base(pkg)+".test")
@@ -59,30 +60,30 @@ func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
 					one := alone(t, program, dir, name, gapless, etcd)
-					if wait := one.surprises(listed); len(wait) > 0 && !*update {
+					if wait := one.Surprises(listed); len(wait) > 0 && !*update {
 						t.Logf("it runs again, since some wait no longer than upstream's machines need:\n%s\n%s",
-							strings.Join(wait, "\n"), tail(one.said, 3000))
+							strings.Join(wait, "\n"), tail(one.Said, 3000))
 						one = alone(t, program, dir, name, gapless, etcd)
 					}
-					all.add(one)
-					for _, name := range one.surprises(listed) {
+					all.Add(one)
+					for _, name := range one.Surprises(listed) {
 						if *update {
 							break
 						}
-						t.Errorf("failed, and is not listed: %s\n%s", name, tail(one.said, 12000))
+						t.Errorf("failed, and is not listed: %s\n%s", name, tail(one.Said, 12000))
 					}
 				})
 			}
 		}
 	})
-	passed, failed, skipped := all.leaves()
+	passed, failed, skipped := all.Leaves()
 	if *update {
-		if err := writeList(list, failed, listed); err != nil {
+		if err := expected.WriteList(list, "custom resources", failed, listed); err != nil {
 			t.Fatalf("write list: %v", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
-		if reason := listed[name]; strings.HasPrefix(reason, unexplained) {
+		if reason := listed[name]; strings.HasPrefix(reason, expected.Unexplained) {
 			t.Errorf("nobody has said why it fails: %s", name)
 		}
 		if slices.Contains(passed, name) || !slices.Contains(failed, name) {
@@ -92,9 +93,9 @@ func TestUpstreamsTestsOfDefinitionsPass(t *testing.T) {
 	for _, name := range skipped {
 		t.Errorf("was skipped: %s", name)
 	}
-	expected := len(failed) - len(all.surprises(listed))
+	known := len(failed) - len(all.Surprises(listed))
 	t.Logf("%d passed, %d skipped, %d expected failures, %d other failures",
-		len(passed), len(skipped), expected, len(failed)-expected)
+		len(passed), len(skipped), known, len(failed)-known)
 }
 
 // refuseEtcd returns the URL of a server that answers etcd's clients with an error, since they
@@ -110,7 +111,7 @@ func refuseEtcd(t *testing.T) string {
 }
 
 // alone runs one test with its subtests.
-func alone(t *testing.T, program, dir, name, gapless, etcd string) *results {
+func alone(t *testing.T, program, dir, name, gapless, etcd string) *expected.Results {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^"+name+"$", "-test.timeout=8m")
 	cmd.Dir = dir
@@ -119,10 +120,8 @@ func alone(t *testing.T, program, dir, name, gapless, etcd string) *results {
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatal(err)
 	}
-	r := readResults(string(out))
-	if err != nil && len(r.verdicts) == 0 || r.verdicts[name] == "" { // it panicked, or took too long
-		r.verdicts[name] = "FAIL"
-	}
+	r := expected.ReadResults(string(out))
+	r.Complete(name)
 	return r
 }
 

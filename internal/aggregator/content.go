@@ -16,7 +16,7 @@ import (
 
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -200,7 +200,7 @@ func readPage(body []byte) (*metav1.PartialObjectMetadataList, error) {
 		return nil, err
 	}
 	for i := range page.Items {
-		if name := page.Items[i].Name; len(path.IsValidPathSegmentName(name)) > 0 || name == "" {
+		if name := page.Items[i].Name; len(content.IsPathSegmentName(name)) > 0 || name == "" {
 			return nil, fmt.Errorf("an object has the name %q", name)
 		}
 	}

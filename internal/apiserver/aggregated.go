@@ -70,7 +70,7 @@ func (s *Server) pass(rec *recorder, r *http.Request, q resolved, sender string)
 		inFlight.Inc()
 		defer inFlight.Dec()
 	}
-	return q.behind.Serve(rec, r.WithContext(ctx), aggregator.Request{
+	return q.behind.Serve(rec, r.WithContext(ctx), aggregator.Request{ //nolint:contextcheck // ctx is that of the request
 		Caller: q.Caller,
 		Answered: func(code int) {
 			if lasting {

@@ -84,8 +84,8 @@ func QualifiedName(name string) []string {
 // IsQualified reports whether s is a name, with a DNS subdomain and a slash before it or not, as
 // validation.IsQualifiedName does.
 func IsQualified(s string) bool {
-	if i := strings.IndexByte(s, '/'); i >= 0 {
-		return IsSubdomain(s[:i]) && IsLabelValue(s[i+1:])
+	if domain, name, has := strings.Cut(s, "/"); has {
+		return IsSubdomain(domain) && IsLabelValue(name)
 	}
 	return IsLabelValue(s)
 }

@@ -168,6 +168,45 @@ func eviction(name string) string {
 	return `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"` + name + `"}}`
 }
 
+// TestABudgetMayAllowToEvictWhatIsNotReady although the application has too few healthy pods.
+func TestABudgetMayAllowToEvictWhatIsNotReady(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("policy/v1/poddisruptionbudgets", "default"), `{"metadata":{"name":"web"},
+		"spec":{"minAvailable":2,"unhealthyPodEvictionPolicy":"AlwaysAllow","selector":{"matchLabels":{"app":"web"}}}}`)
+	for _, name := range []string{"ready", "unready"} {
+		s.create(s.at("pods", "default"), pod(name))
+	}
+	s.merge(s.at("pods", "default", "ready", "status"), running)
+	s.merge(s.at("pods", "default", "unready", "status"), `{"status":{"phase":"Running"}}`)
+	for name, want := range map[string]int32{"ready": 429, "unready": 0} {
+		_, err := s.post(s.at("pods", "default", name, "eviction"), eviction(name))
+		if code := int32(0); err != nil || want != 0 {
+			if err != nil {
+				code = wire.StatusOf(err).Code
+			}
+			if code != want {
+				t.Errorf("%s: %v, want %d", name, err, want)
+			}
+		}
+	}
+}
+
+// TestClaimsOfAPodStayUntilTheyAreEmptied: an old client leaves out what it does not know.
+func TestClaimsOfAPodStayUntilTheyAreEmptied(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("pods", "default"), `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}],
+		"resourceClaims":[{"name":"gpu","resourceClaimName":"a"}]},"status":{"resourceClaimStatuses":[]}}`)
+	at := s.at("pods", "default", "p", "status")
+	s.merge(at, `{"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":"a"}]}}`)
+	o := s.merge(at, `{"status":{"resourceClaimStatuses":null}}`)
+	if !strings.Contains(string(o.JSON()), `"resourceClaimStatuses":[{`) {
+		t.Errorf("without the list: %s", o.JSON())
+	}
+	if o := s.merge(at, `{"status":{"resourceClaimStatuses":[]}}`); strings.Contains(string(o.JSON()), "resourceClaimStatuses") {
+		t.Errorf("with an empty list: %s", o.JSON())
+	}
+}
+
 func TestEvictionRespectsTheDisruptionBudget(t *testing.T) {
 	s := serve(t)
 	s.create(s.at("policy/v1/poddisruptionbudgets", "default"),

@@ -13,7 +13,7 @@ func BenchmarkStartWithoutASpan(b *testing.B) {
 	type key int
 	ctx := b.Context()
 	for i := range 10 {
-		ctx = context.WithValue(ctx, key(i), i)
+		ctx = context.WithValue(ctx, key(i), i) //nolint:fatcontext // it is to be deep
 	}
 	b.ReportAllocs()
 	for b.Loop() {

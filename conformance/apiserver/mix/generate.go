@@ -184,8 +184,17 @@ func (g *generator) move(k *kind) {
 		percent int
 		do      func(*kind)
 	}{
-		{34, g.create}, {14, g.merge}, {6, g.strategic}, {6, g.jsonPatch}, {9, g.apply}, {8, g.put}, {7, g.status},
-		{7, g.delete}, {1, g.deleteAll}, {2, g.get}, {6, g.sub},
+		{34, g.create},
+		{14, g.merge},
+		{6, g.strategic},
+		{6, g.jsonPatch},
+		{9, g.apply},
+		{8, g.put},
+		{7, g.status},
+		{7, g.delete},
+		{1, g.deleteAll},
+		{2, g.get},
+		{6, g.sub},
 	} {
 		if n < way.percent {
 			way.do(k)

@@ -86,8 +86,10 @@ func kinds() []kind {
 		},
 		{
 			base: core, plural: "namespaces", kind: "Namespace", short: "other", weight: 4, followed: true,
-			make: anotherNamespace, changes: namespaceChange, subs: []func(*generator, place){relabel, relabel,
-				relabel, finalize},
+			make: anotherNamespace, changes: namespaceChange, subs: []func(*generator, place){
+				relabel, relabel,
+				relabel, finalize,
+			},
 		},
 		{
 			base: core, plural: "configmaps", kind: "ConfigMap", short: "cm", namespaced: true, weight: 3,
@@ -170,8 +172,10 @@ func kinds() []kind {
 			make:    binding,
 			changes: bindingChange,
 		},
-		{base: rbac, plural: "clusterroles", kind: "ClusterRole", short: "cr", weight: 2, make: clusterRole,
-			changes: roleChange},
+		{
+			base: rbac, plural: "clusterroles", kind: "ClusterRole", short: "cr", weight: 2, make: clusterRole,
+			changes: roleChange,
+		},
 		{
 			base: rbac, plural: "clusterrolebindings", kind: "ClusterRoleBinding", short: "cb", weight: 1, make: binding,
 			changes: bindingChange,

@@ -34,14 +34,18 @@ func quota(g *generator, _ place) object {
 		list{"Terminating", "NotTerminating"}, list{"CrossNamespacePodAffinity"}, list{"x"}, list{"PriorityClass"})
 	if g.chance(30) {
 		if _, has := spec["scopes"]; has { // counts of others are refused with a scope
-			spec["hard"] = g.amounts(50, map[string][]string{"pods": counted["pods"], "requests.cpu": {"1"},
-				"limits.memory": {"1Gi"}})
+			spec["hard"] = g.amounts(50, map[string][]string{
+				"pods": counted["pods"], "requests.cpu": {"1"},
+				"limits.memory": {"1Gi"},
+			})
 		}
 	}
 	g.set(12, spec, "scopeSelector", func() any {
-		e := object{"scopeName": g.text("PriorityClass", "PriorityClass", "BestEffort", "Terminating",
-			"VolumeAttributesClass", "x"),
-			"operator": g.text("In", "NotIn", "Exists", "DoesNotExist", "x")}
+		e := object{
+			"scopeName": g.text("PriorityClass", "PriorityClass", "BestEffort", "Terminating",
+				"VolumeAttributesClass", "x"),
+			"operator": g.text("In", "NotIn", "Exists", "DoesNotExist", "x"),
+		}
 		g.set(60, e, "values", list{"$ns-pc0"}, list{"$ns-pc1", "system-node-critical"}, list{""})
 		return object{"matchExpressions": list{e}}
 	})
@@ -71,8 +75,10 @@ func quotaCounted(g *generator, at place, created object) []string {
 func quotaChange(g *generator) object {
 	return object{"spec": g.pick(object{"hard": g.amounts(12, counted)}, object{"hard": g.amounts(20, odd)},
 		object{"scopes": list{"Terminating"}}, object{"hard": object{"pods": nil}}, object{"hard": object{"pods": "2"}},
-		object{"scopeSelector": object{"matchExpressions": list{object{"scopeName": "PriorityClass",
-			"operator": "Exists"}}}})}
+		object{"scopeSelector": object{"matchExpressions": list{object{
+			"scopeName": "PriorityClass",
+			"operator":  "Exists",
+		}}}})}
 }
 
 func quotaStatus(g *generator) object {
@@ -94,8 +100,10 @@ func limits(g *generator, _ place) object {
 
 func (g *generator) limit() object {
 	l := object{"type": g.text("Container", "Container", "Container", "Pod", "PersistentVolumeClaim", "example.com/x", "x")}
-	few := map[string][]string{"cpu": {"100m", "500m", "1", "2"}, "memory": {"64Mi", "1Gi", "2Gi"},
-		"ephemeral-storage": {"1Gi"}}
+	few := map[string][]string{
+		"cpu": {"100m", "500m", "1", "2"}, "memory": {"64Mi", "1Gi", "2Gi"},
+		"ephemeral-storage": {"1Gi"},
+	}
 	if l["type"] == "PersistentVolumeClaim" {
 		few = map[string][]string{"storage": {"1Gi", "2Gi"}}
 	}
@@ -130,8 +138,10 @@ func priorityClassChange(g *generator) object {
 
 func runtimeClass(g *generator, _ place) object {
 	o := object{"handler": g.text("h", "h", "UPPER", "")}
-	g.set(40, o, "overhead", object{"podFixed": object{"cpu": "10m"}}, object{"podFixed": object{"cpu": "10m",
-		"memory": "5Mi"}},
+	g.set(40, o, "overhead", object{"podFixed": object{"cpu": "10m"}}, object{"podFixed": object{
+		"cpu":    "10m",
+		"memory": "5Mi",
+	}},
 		object{"podFixed": object{"cpu": "-1"}}, object{})
 	g.set(40, o, "scheduling", object{"nodeSelector": object{"a": "b"}}, object{"nodeSelector": object{"a": "c"}},
 		object{"tolerations": list{object{"key": "k", "operator": "Exists"}}},
@@ -206,7 +216,9 @@ func tokens(g *generator, at place) {
 	g.set(50, spec, "expirationSeconds", 600, 3600, 1, 1<<33)
 	g.set(30, spec, "audiences", list{"a"}, list{})
 	g.set(30, spec, "boundObjectRef", object{"kind": "Secret", "apiVersion": "v1", "name": "se0"},
-		object{"kind": "Pod", "apiVersion": "v1", "name": fmt.Sprintf("p%d", g.IntN(4))}, object{"kind": "x",
-			"apiVersion": "v1", "name": "x"})
+		object{"kind": "Pod", "apiVersion": "v1", "name": fmt.Sprintf("p%d", g.IntN(4))}, object{
+			"kind":       "x",
+			"apiVersion": "v1", "name": "x",
+		})
 	g.add(at.of("POST", "token"), request("POST", at.path()+"/token", object{"spec": spec})...)
 }

@@ -162,8 +162,10 @@ func ingress(g *generator, _ place) object {
 	backend := func() any {
 		return g.pick(object{"service": object{"name": "s0", "port": object{"number": 80}}},
 			object{"service": object{"name": "s0", "port": object{"name": "p0"}}},
-			object{"service": object{"name": "s0", "port": object{}}}, object{"resource": object{"kind": "X",
-				"name": "x"}}, object{})
+			object{"service": object{"name": "s0", "port": object{}}}, object{"resource": object{
+				"kind": "X",
+				"name": "x",
+			}}, object{})
 	}
 	spec := object{}
 	g.set(50, spec, "defaultBackend", backend)
@@ -195,8 +197,10 @@ func ingressStatus(g *generator) object {
 }
 
 func networkPolicy(g *generator, _ place) object {
-	return object{"spec": g.pick(object{"podSelector": object{}}, object{"podSelector": object{},
-		"policyTypes": list{"Egress"}},
+	return object{"spec": g.pick(object{"podSelector": object{}}, object{
+		"podSelector": object{},
+		"policyTypes": list{"Egress"},
+	},
 		object{"podSelector": object{}, "ingress": list{object{
 			"from": list{object{"ipBlock": object{"cidr": "10.0.0.0/8", "except": list{"11.0.0.0/9"}}}},
 		}}},
@@ -264,8 +268,10 @@ func roleChange(g *generator) object { return object{"rules": g.pick(g.rules(), 
 
 func binding(g *generator, _ place) object {
 	return object{
-		"roleRef": object{"apiGroup": g.text("rbac.authorization.k8s.io", "rbac.authorization.k8s.io", "", "x"),
-			"kind": g.text("ClusterRole", "Role", "x"), "name": g.text("view", "$ns-cr0", "ro0", "")},
+		"roleRef": object{
+			"apiGroup": g.text("rbac.authorization.k8s.io", "rbac.authorization.k8s.io", "", "x"),
+			"kind":     g.text("ClusterRole", "Role", "x"), "name": g.text("view", "$ns-cr0", "ro0", ""),
+		},
 		"subjects": g.pick(list{object{"kind": "User", "name": "u"}}, list{object{"kind": "ServiceAccount", "name": "sa0"}},
 			list{object{"kind": "ServiceAccount", "name": "sa0", "namespace": "$ns-0"}}, list{},
 			list{object{"kind": "x", "name": ""}}),

@@ -2,13 +2,17 @@ package mix
 
 var (
 	requests = map[string][]string{ //nolint:gochecknoglobals // a table
-		"cpu": {"0", "1m", "100m", "500m", "1", "2", "1.5", "0.0001"}, "memory": {"0", "1", "64Mi", "100Mi", "1Gi",
-			"1.5Gi", "100m"},
+		"cpu": {"0", "1m", "100m", "500m", "1", "2", "1.5", "0.0001"}, "memory": {
+			"0", "1", "64Mi", "100Mi", "1Gi",
+			"1.5Gi", "100m",
+		},
 		"ephemeral-storage": {"0", "1Mi", "1Gi"},
 	}
 	seldom = map[string][]string{ //nolint:gochecknoglobals // a table
-		"cpu": {"-1", "x", "1e3", "1000000"}, "hugepages-2Mi": {"2Mi", "4Mi", "3Mi"}, "example.com/gpu": {"1", "2",
-			"1500m"},
+		"cpu": {"-1", "x", "1e3", "1000000"}, "hugepages-2Mi": {"2Mi", "4Mi", "3Mi"}, "example.com/gpu": {
+			"1", "2",
+			"1500m",
+		},
 		"gpu": {"1"}, "pods": {"1"}, "storage": {"1Gi"}, "kubernetes.io/batch-cpu": {"1"},
 	}
 )
@@ -61,15 +65,21 @@ func (g *generator) container(name string) object {
 		object{"name": "S", "valueFrom": object{"secretKeyRef": object{"name": "se0", "key": "a"}}},
 	}, list{object{"name": "A", "value": "b"}, object{"name": "A", "value": "c"}})
 	g.set(5, c, "imagePullPolicy", "Always", "Never", "IfNotPresent", "Sometimes")
-	g.set(6, c, "volumeMounts", list{object{"name": "v0", "mountPath": "/a"}}, list{object{"name": "none",
-		"mountPath": "/a"}},
+	g.set(6, c, "volumeMounts", list{object{"name": "v0", "mountPath": "/a"}}, list{object{
+		"name":      "none",
+		"mountPath": "/a",
+	}},
 		list{object{"name": "v0", "mountPath": "/a"}, object{"name": "v0", "mountPath": "/a", "subPath": "../x"}})
-	g.set(5, c, "livenessProbe", object{"httpGet": object{"port": 80}}, object{"exec": object{"command": list{"a"}},
-		"periodSeconds": -1},
+	g.set(5, c, "livenessProbe", object{"httpGet": object{"port": 80}}, object{
+		"exec":          object{"command": list{"a"}},
+		"periodSeconds": -1,
+	},
 		object{})
 	g.set(5, c, "resizePolicy", list{object{"resourceName": "cpu", "restartPolicy": "RestartContainer"}},
-		list{object{"resourceName": "memory", "restartPolicy": "NotRequired"}}, list{object{"resourceName": "x",
-			"restartPolicy": "y"}})
+		list{object{"resourceName": "memory", "restartPolicy": "NotRequired"}}, list{object{
+			"resourceName":  "x",
+			"restartPolicy": "y",
+		}})
 	g.set(2, c, "lifecycle", object{"preStop": object{"sleep": object{"seconds": 5}}}, object{"postStart": object{}})
 	g.set(2, c, "terminationMessagePolicy", "File", "Other")
 	g.set(2, c, "restartPolicy", "Always", "Never")
@@ -117,8 +127,10 @@ func (g *generator) volume(name string) object {
 	case 6:
 		v["hostPath"] = object{"path": g.text("/a", "/a/../b", "")}
 	case 7:
-		v["projected"] = object{"sources": list{object{"serviceAccountToken": object{"path": "t",
-			"expirationSeconds": g.pick(3600, 1)}}}}
+		v["projected"] = object{"sources": list{object{"serviceAccountToken": object{
+			"path":              "t",
+			"expirationSeconds": g.pick(3600, 1),
+		}}}}
 	case 8:
 		v["ephemeral"] = object{"volumeClaimTemplate": object{"spec": claim(g, place{})["spec"]}}
 	}
@@ -172,8 +184,10 @@ func pod(g *generator, _ place) object {
 	})
 	g.set(2, spec, "ephemeralContainers", list{object{"name": "e", "image": "i"}})
 	g.set(3, spec, "readinessGates", list{object{"conditionType": "example.com/x"}}, list{object{"conditionType": "x y"}})
-	g.set(3, spec, "topologySpreadConstraints", list{object{"maxSkew": 1, "topologyKey": "zone",
-		"whenUnsatisfiable": "DoNotSchedule"}},
+	g.set(3, spec, "topologySpreadConstraints", list{object{
+		"maxSkew": 1, "topologyKey": "zone",
+		"whenUnsatisfiable": "DoNotSchedule",
+	}},
 		list{object{"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": "x"}})
 	g.set(3, spec, "dnsPolicy", "None", "Default", "ClusterFirst", "x")
 	g.set(2, spec, "hostname", "h", "H")
@@ -232,10 +246,14 @@ func podChange(g *generator) object {
 func podStatus(g *generator) object {
 	s := object{}
 	g.set(50, s, "phase", "Running", "Succeeded", "Failed", "Pending", "Unknown", "x", "")
-	g.set(40, s, "conditions", list{object{"type": "Ready", "status": "True"}}, list{object{"type": "Ready",
-		"status": "False"}},
-		list{object{"type": "DisruptionTarget", "status": "True"}}, list{object{"type": "PodReadyToStartContainers",
-			"status": "x"}},
+	g.set(40, s, "conditions", list{object{"type": "Ready", "status": "True"}}, list{object{
+		"type":   "Ready",
+		"status": "False",
+	}},
+		list{object{"type": "DisruptionTarget", "status": "True"}}, list{object{
+			"type":   "PodReadyToStartContainers",
+			"status": "x",
+		}},
 		list{object{"type": "Ready", "status": "True", "observedGeneration": 1}, object{"type": "Ready", "status": "True"}})
 	g.set(15, s, "podIPs", list{object{"ip": "10.1.0.1"}}, list{object{"ip": "10.1.0.1"}, object{"ip": "fd01::1"}},
 		list{object{"ip": "x"}},
@@ -284,8 +302,10 @@ func debug(g *generator, at place) {
 }
 
 func evict(g *generator, at place) {
-	o := object{"apiVersion": g.text("policy/v1", "policy/v1", "policy/v1", "policy/v1beta1"), "kind": "Eviction",
-		"metadata": object{"name": g.text(at.name, at.name, at.name, "other", "")}}
+	o := object{
+		"apiVersion": g.text("policy/v1", "policy/v1", "policy/v1", "policy/v1beta1"), "kind": "Eviction",
+		"metadata": object{"name": g.text(at.name, at.name, at.name, "other", "")},
+	}
 	g.set(25, o, "deleteOptions", func() any {
 		d := object{}
 		g.set(50, d, "gracePeriodSeconds", 0, 5, -1)

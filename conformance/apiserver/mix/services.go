@@ -69,10 +69,14 @@ func serviceChange(g *generator) object {
 			object{"type": "ExternalName", "externalName": "example.com", "clusterIP": nil, "clusterIPs": nil},
 			object{"type": "ExternalName", "externalName": "example.com"}, object{"type": "ClusterIP", "externalName": nil},
 			object{"type": "NodePort"}, object{"type": "LoadBalancer"}, object{"type": "ClusterIP"},
-			object{"type": "ClusterIP", "clusterIP": "None"}, object{"type": "LoadBalancer",
-				"externalTrafficPolicy": "Local"},
-			object{"type": "NodePort", "clusterIP": nil, "clusterIPs": nil}, object{"type": "ClusterIP",
-				"clusterIP": "", "clusterIPs": nil},
+			object{"type": "ClusterIP", "clusterIP": "None"}, object{
+				"type":                  "LoadBalancer",
+				"externalTrafficPolicy": "Local",
+			},
+			object{"type": "NodePort", "clusterIP": nil, "clusterIPs": nil}, object{
+				"type":      "ClusterIP",
+				"clusterIP": "", "clusterIPs": nil,
+			},
 		)}
 	case 3: // of the families
 		return object{"spec": g.pick(
@@ -92,11 +96,15 @@ func serviceStatus(g *generator) object {
 	s := object{"loadBalancer": g.pick(
 		object{"ingress": list{object{"ip": "192.0.2.1"}}}, object{"ingress": list{object{"hostname": "h"}}}, object{},
 		object{"ingress": list{object{"ip": "x"}}}, object{"ingress": list{object{"ip": "192.0.2.1", "ipMode": "Proxy"}}},
-		object{"ingress": list{object{"hostname": "192.0.2.1"}}}, object{"ingress": list{object{"ip": "192.0.2.1",
-			"ports": list{object{"port": 80, "protocol": "TCP"}}}}},
+		object{"ingress": list{object{"hostname": "192.0.2.1"}}}, object{"ingress": list{object{
+			"ip":    "192.0.2.1",
+			"ports": list{object{"port": 80, "protocol": "TCP"}},
+		}}},
 	)}
-	g.set(30, s, "conditions", list{object{"type": "Ready", "status": "True", "reason": "R", "message": "",
-		"lastTransitionTime": "2020-01-01T00:00:00Z"}},
+	g.set(30, s, "conditions", list{object{
+		"type": "Ready", "status": "True", "reason": "R", "message": "",
+		"lastTransitionTime": "2020-01-01T00:00:00Z",
+	}},
 		list{object{"type": "", "status": "x"}})
 	return s
 }

@@ -21,12 +21,16 @@ func claim(g *generator, _ place) object {
 	g.set(12, spec, "volumeName", "$ns-pv0", "$ns-pv1", "none", "x y")
 	g.set(8, spec, "volumeMode", "Block", "Filesystem", "x")
 	g.set(6, spec, "selector", object{"matchLabels": object{"a": "b"}}, object{"matchLabels": object{"a b": "b"}})
-	g.set(6, spec, "dataSource", object{"kind": "PersistentVolumeClaim", "name": "pvc0"}, object{"kind": "Other",
-		"name": "x"},
+	g.set(6, spec, "dataSource", object{"kind": "PersistentVolumeClaim", "name": "pvc0"}, object{
+		"kind": "Other",
+		"name": "x",
+	},
 		object{"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "x"})
 	g.set(6, spec, "dataSourceRef", object{"kind": "PersistentVolumeClaim", "name": "pvc0"},
-		object{"apiGroup": "example.com", "kind": "X", "name": "x"}, object{"kind": "PersistentVolumeClaim",
-			"name": "x", "namespace": "other"})
+		object{"apiGroup": "example.com", "kind": "X", "name": "x"}, object{
+			"kind": "PersistentVolumeClaim",
+			"name": "x", "namespace": "other",
+		})
 	g.set(4, spec, "volumeAttributesClassName", "gold", "", "x y")
 	o := object{"spec": spec}
 	g.set(4, o, "metadata", object{"annotations": object{"volume.beta.kubernetes.io/storage-class": "$ns-sc0"}})
@@ -92,8 +96,10 @@ func nodeAffinity(key string) object {
 
 func volumeChange(g *generator) object {
 	return object{"spec": g.pick(
-		object{"capacity": object{"storage": g.pick(sizes()...)}}, object{"claimRef": object{"namespace": "$ns-0",
-			"name": "pvc0", "uid": "$uid0"}},
+		object{"capacity": object{"storage": g.pick(sizes()...)}}, object{"claimRef": object{
+			"namespace": "$ns-0",
+			"name":      "pvc0", "uid": "$uid0",
+		}},
 		object{"claimRef": nil}, object{"persistentVolumeReclaimPolicy": g.text("Delete", "Retain", "Recycle")},
 		object{"storageClassName": g.class()}, object{"nodeAffinity": nodeAffinity("a")}, object{"nodeAffinity": nil},
 		object{"hostPath": object{"path": "/b"}}, object{"accessModes": list{"ReadOnlyMany"}},
@@ -118,8 +124,10 @@ func storageClass(g *generator, _ place) object {
 	g.set(20, o, "reclaimPolicy", "Retain", "Delete", "Recycle")
 	g.set(20, o, "parameters", object{"a": "b"}, object{"": "b"})
 	g.set(8, o, "mountOptions", list{"ro"})
-	g.set(8, o, "allowedTopologies", list{object{"matchLabelExpressions": list{object{"key": "zone",
-		"values": list{"a"}}}}},
+	g.set(8, o, "allowedTopologies", list{object{"matchLabelExpressions": list{object{
+		"key":    "zone",
+		"values": list{"a"},
+	}}}},
 		list{object{"matchLabelExpressions": list{object{"key": "zone", "values": list{}}}}})
 	g.set(25, o, "metadata", func() any {
 		return object{"annotations": object{"storageclass.kubernetes.io/is-default-class": g.text("true", "true",

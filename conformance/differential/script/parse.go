@@ -242,8 +242,10 @@ type form struct {
 
 var forms = map[string]form{ //nolint:gochecknoglobals // a compiled table
 	"capture": {verb: Capture, wants: "nm"}, "keep": {verb: Keep, wants: "nm"}, "compare": {verb: Compare, wants: "nm"},
-	"watch": {verb: Watch, wants: "np"}, "socket": {verb: Socket, wants: "np"}, "ping": {verb: Ping, wants: "n",
-		wait: readWait},
+	"watch": {verb: Watch, wants: "np"}, "socket": {verb: Socket, wants: "np"}, "ping": {
+		verb: Ping, wants: "n",
+		wait: readWait,
+	},
 	"read": {verb: Read, wants: "ncD", wait: readWait}, "quiet": {verb: Quiet, wants: "nd"},
 	"end": {verb: End, wants: "nD", wait: endWait}, "close": {verb: Close, wants: "n"},
 	"await": {verb: Await, wants: "cpD", wait: endWait}, "pause": {verb: Pause, wants: "d"},

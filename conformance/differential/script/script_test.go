@@ -183,9 +183,13 @@ func TestMemberFindsNestedFields(t *testing.T) {
 
 func TestPatchedAppliesAMergePatch(t *testing.T) {
 	for _, test := range [][3]string{
-		{`{"a":{"b":1,"c":12345678901234567890},"d":[1]}`, `{"a":{"b":null,"e":{"f":null,"g":2}},"d":[]}`,
-			`{"a":{"c":12345678901234567890,"e":{"g":2}},"d":[]}`},
-		{`not JSON`, `{"a":1}`, `{}`}, {`[]`, `{"a":1}`, `{}`}, {`{"kind":"Status"}`, `{"a":1}`, `{}`},
+		{
+			`{"a":{"b":1,"c":12345678901234567890},"d":[1]}`, `{"a":{"b":null,"e":{"f":null,"g":2}},"d":[]}`,
+			`{"a":{"c":12345678901234567890,"e":{"g":2}},"d":[]}`,
+		},
+		{`not JSON`, `{"a":1}`, `{}`},
+		{`[]`, `{"a":1}`, `{}`},
+		{`{"kind":"Status"}`, `{"a":1}`, `{}`},
 	} {
 		if got, err := script.Patched([]byte(test[0]), test[1]); err != nil || got != test[2] {
 			t.Errorf("%s after %s is %s, %v; want %s", test[0], test[1], got, err, test[2])

@@ -165,6 +165,8 @@ func (rt *Route) fits(resource *kinds.Resource) bool {
 		return false
 	case rt.deprecatedWatch && rt.Subresource != "":
 		return false
+	case rt.Name != "" && rt.Subresource == "" && !resource.Custom && !hasNames(resource.Verbs):
+		return false
 	}
 	switch rt.Subresource {
 	case "":
@@ -175,6 +177,12 @@ func (rt *Route) fits(resource *kinds.Resource) bool {
 		return resource.Scale != nil
 	}
 	return resource.Subresource(rt.Subresource) != nil
+}
+
+// hasNames reports whether objects that have these verbs have paths of their own: those of reviews, which are only
+// created, have none.
+func hasNames(verbs []string) bool {
+	return slices.ContainsFunc(verbs, func(verb string) bool { return verb != string(Create) })
 }
 
 // onlySubresourceUnknown says that nothing but the subresource keeps the path from

@@ -129,7 +129,7 @@ func NewDiscovery(issuer, keySetURL string, k *Keys) (*Discovery, error) {
 	if err != nil || at.Scheme != "https" || at.Host == "" || at.RawQuery != "" || at.Fragment != "" {
 		return nil, fmt.Errorf("the issuer %q is not an https URL without query and fragment", issuer)
 	}
-	if at, err := url.Parse(keySetURL); err != nil || at.Scheme != "https" || at.Host == "" {
+	if at, err := url.Parse(keySetURL); err != nil || at.Scheme != "https" { // upstream accepts one without a host
 		return nil, fmt.Errorf("the address of the keys %q is not an https URL", keySetURL)
 	}
 	var algorithms []string

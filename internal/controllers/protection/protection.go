@@ -77,6 +77,8 @@ type inNamespace struct {
 }
 
 // The resources.
+//
+//nolint:gochecknoglobals // constants that Go cannot have
 var (
 	pods    = kinds.GroupResource{Resource: "pods"}
 	claims  = kinds.GroupResource{Resource: "persistentvolumeclaims"}

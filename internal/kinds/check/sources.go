@@ -9,7 +9,7 @@ import (
 // sources of a volume.
 func Sources(union any) int {
 	n, v := 0, reflect.ValueOf(union)
-	for i := range v.NumField() { // Fields would describe each on the heap
+	for i := range v.NumField() { //nolint:modernize // Fields would describe each on the heap
 		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
 			n++
 		}

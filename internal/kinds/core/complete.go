@@ -77,8 +77,10 @@ func completePod(u, old tree.Object) error {
 			spec["resources"] = runtime.DeepCopyJSON(was)
 		}
 		keepObserved(status, tree.Child(old, "status"))
+		dropEmptied(status)
 		return nil
 	}
+	dropEmptied(status)
 	podspec.CompleteResources(spec)
 	status["phase"], status["qosClass"] = "Pending", podspec.ServiceQuality(spec)
 	gates, _ := spec["schedulingGates"].([]any)
@@ -91,6 +93,19 @@ func completePod(u, old tree.Object) error {
 		"lastProbeTime": nil, "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 	}}
 	return nil
+}
+
+// emptiedOfPods are lists that an old client leaves out, and that one that knows them empties.
+func emptiedOfPods() []string {
+	return []string{"resourceClaimStatuses", "nodeAllocatableResourceClaimStatuses"}
+}
+
+func dropEmptied(status tree.Object) {
+	for _, name := range emptiedOfPods() {
+		if list, is := status[name].([]any); is && len(list) == 0 {
+			delete(status, name)
+		}
+	}
 }
 
 // keepObserved keeps which generation of a pod a status is about, and the claims of its

@@ -33,7 +33,7 @@ func podKinds() []*kinds.Resource {
 			ReturnDeleted: true, Grace: 30 * time.Second, Defaults: defaultPod, Fields: podFields(), Subresources: ofPods(),
 			Aliases:  map[string]string{"spec.host": "spec.nodeName", "status.podIPs": ""},
 			Complete: completePod, Generation: kinds.GenerationOfSpec, StatusKeeps: []string{"ownerReferences"},
-			Table: podTable(),
+			Emptied: emptiedOfPods(), Table: podTable(),
 		}, gokind.Rules[*corev1.Pod]{
 			Object: validatePod, Create: validateNewPod, Update: validatePodUpdate, Status: validatePodStatus, Warn: warnPod,
 			WarnStatus: warnPodStatus,

@@ -63,23 +63,28 @@ func checkProgress(o, old *corev1.Pod) field.ErrorList {
 	}
 	errs = append(errs, check.Unchanged(at, "qosClass", now.QOSClass, was.QOSClass)...)
 	errs = append(errs, checkEnded(at.Child("containerStatuses"), now.ContainerStatuses, was.ContainerStatuses,
-		&old.Spec, old.Spec.Containers)...)
+		restarting{old.Spec.Containers, old.Spec.RestartPolicy})...)
 	errs = append(errs, checkEnded(at.Child("initContainerStatuses"), now.InitContainerStatuses,
-		was.InitContainerStatuses, &old.Spec, old.Spec.InitContainers)...)
+		was.InitContainerStatuses, restarting{old.Spec.InitContainers, old.Spec.RestartPolicy})...)
 	return append(errs, checkEnded(at.Child("ephemeralContainerStatuses"), now.EphemeralContainerStatuses,
-		was.EphemeralContainerStatuses, &old.Spec, nil)...)
+		was.EphemeralContainerStatuses, restarting{nil, old.Spec.RestartPolicy})...)
+}
+
+// restarting is which containers of a pod may run again.
+type restarting struct {
+	containers []corev1.Container
+	policy     corev1.RestartPolicy // of the pod
 }
 
 // checkEnded checks that containers which have ended and do not restart stay so.
-func checkEnded(at *field.Path, now, was []corev1.ContainerStatus, spec *corev1.PodSpec,
-	of []corev1.Container) field.ErrorList {
+func checkEnded(at *field.Path, now, was []corev1.ContainerStatus, of restarting) field.ErrorList {
 	running := map[string]bool{}
-	for i := len(now) - 1; i >= 0; i-- { // the first of a name counts
-		running[now[i].Name] = now[i].State.Terminated == nil
+	for _, c := range slices.Backward(now) { // the first of a name counts
+		running[c.Name] = c.State.Terminated == nil
 	}
 	restarts := map[string]*corev1.Container{}
-	for i := len(of) - 1; i >= 0; i-- {
-		restarts[of[i].Name] = &of[i]
+	for i := range slices.Backward(of.containers) {
+		restarts[of.containers[i].Name] = &of.containers[i]
 	}
 	var errs field.ErrorList
 	for i := range was {
@@ -87,7 +92,7 @@ func checkEnded(at *field.Path, now, was []corev1.ContainerStatus, spec *corev1.
 		if ended == nil || !running[was[i].Name] {
 			continue
 		}
-		if c := restarts[was[i].Name]; c == nil || !mayRestart(c, spec.RestartPolicy, ended.ExitCode) {
+		if c := restarts[was[i].Name]; c == nil || !mayRestart(c, of.policy, ended.ExitCode) {
 			errs = append(errs,
 				field.Forbidden(at.Index(i).Child("state"), "may not be transitioned to non-terminated state"))
 		}

@@ -63,7 +63,9 @@ type Row struct {
 	KeepsManaged   bool
 	StatusKeeps    []string
 	StatusOnCreate bool
-	AnyFinalizers  bool // also without a domain
+	// Emptied are lists of the status of which Complete sees whether they are empty or left out.
+	Emptied       []string
+	AnyFinalizers bool // also without a domain
 
 	ReturnDeleted    bool
 	Grace            time.Duration
@@ -112,7 +114,7 @@ func Of[T any, P Object[T]](r Row, check Rules[P]) *kinds.Resource {
 	}
 	res.Deprecation = deprecated[T, P](res.GVK())
 	typ := newType[T, P](res.GVK())
-	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.Status, r.Name, r.Defaults, check
+	typ.hasStatus, typ.validName, typ.defaults, typ.check, typ.emptied = r.Status, r.Name, r.Defaults, check, r.Emptied
 	res.Type, res.Protobuf, res.FromProtobuf = typ, typ.encodeProtobuf, typ.decodeMessage
 	if r.Defaults == nil {
 		res.AppendProtobuf = typ.appendMessage

@@ -35,6 +35,7 @@ type goType[T any, P Object[T]] struct {
 	validName  func(string) []string
 	defaults   func(tree.Object)
 	check      Rules[P]
+	emptied    []string                       // lists of the status that stay when they are empty
 	shape      func() (*gotype.Struct, error) // of T; found at the first use
 }
 
@@ -56,7 +57,34 @@ func (t *goType[T, P]) Decode(body []byte, v kinds.FieldValidation) (*unstructur
 	if content := t.read(body); content != nil {
 		return &unstructured.Unstructured{Object: content}, nil, nil
 	}
-	return t.readStruct(body, v)
+	u, warnings, err := t.readStruct(body, v)
+	if err == nil && len(t.emptied) > 0 {
+		var sent tree.Object
+		if json.Unmarshal(body, &sent) == nil {
+			keepEmpty(u.Object, t.emptyLists(sent))
+		}
+	}
+	return u, warnings, err
+}
+
+// emptyLists returns those lists of the status that are there and empty, of which Go structs encode nothing.
+func (t *goType[T, P]) emptyLists(content tree.Object) (names []string) {
+	if len(t.emptied) == 0 {
+		return nil
+	}
+	status := tree.Child(content, "status")
+	for _, name := range t.emptied {
+		if list, is := status[name].([]any); is && len(list) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func keepEmpty(content tree.Object, names []string) {
+	for _, name := range names {
+		tree.Made(content, "status")[name] = []any{}
+	}
 }
 
 // keepReset lets an empty list of managedFields, which Go structs do not encode, be known as what it
@@ -91,10 +119,11 @@ func (t *goType[T, P]) read(body []byte) tree.Object {
 		}
 		content[name] = want
 	}
-	reset := resets(content)
+	reset, empty := resets(content), t.emptyLists(content)
 	if !s.Normalize(content) {
 		return nil
 	}
+	keepEmpty(content, empty)
 	if reset {
 		keepReset(content)
 	}

@@ -183,16 +183,15 @@ func checkName(at *field.Path, name corev1.ResourceName) field.ErrorList {
 // isStandard reports whether a name without a slash is that of a resource, even if containers cannot have it.
 func isStandard(name corev1.ResourceName) bool {
 	text := string(name)
-	switch text = strings.TrimPrefix(strings.TrimPrefix(text, "requests."), "limits."); corev1.ResourceName(text) {
-	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+	switch strings.TrimPrefix(strings.TrimPrefix(text, "requests."), "limits.") {
+	case "cpu", "memory", "ephemeral-storage":
 		return true
-	case corev1.ResourceStorage:
-		return !strings.HasPrefix(string(name), "limits.")
+	case "storage":
+		return !strings.HasPrefix(text, "limits.")
 	}
-	switch name {
-	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
-		corev1.ResourceSecrets, corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims,
-		corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
+	switch text {
+	case "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+		"persistentvolumeclaims", "services.nodeports", "services.loadbalancers":
 		return true
 	}
 	return strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
@@ -200,7 +199,8 @@ func isStandard(name corev1.ResourceName) bool {
 
 // checkShares checks the names of resources with a rule, and their amounts.
 func checkShares(at *field.Path, amounts corev1.ResourceList,
-	rule func(*field.Path, corev1.ResourceName) field.ErrorList) field.ErrorList {
+	rule func(*field.Path, corev1.ResourceName) field.ErrorList,
+) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range sorted(amounts) {
 		amount := amounts[name]

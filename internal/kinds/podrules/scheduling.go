@@ -66,12 +66,12 @@ func Toleration(at *field.Path, t *corev1.Toleration) field.ErrorList {
 		errs = append(errs,
 			field.Invalid(at.Child("effect"), t.Effect, "effect must be 'NoExecute' when `tolerationSeconds` is set"))
 	}
-	switch t.Operator {
-	case corev1.TolerationOpLt, corev1.TolerationOpGt: // need a feature gate that is off, and upstream says so in this way
+	if t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt {
+		// They need a feature gate that is off, and upstream says so in this way.
 		errs = append(errs, field.NotSupported(at.Child("operator"), t.Operator, []corev1.TolerationOperator{
 			corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt,
 		}))
-	default:
+	} else {
 		errs = append(errs,
 			check.OneOfIfSet(at, "operator", t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)...)
 	}

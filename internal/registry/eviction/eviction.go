@@ -201,8 +201,9 @@ func (r Request) evict(ctx context.Context, v Verbs, pod *corev1.Pod, o metav1.D
 	exactly := false
 	if budget != nil {
 		// A pod that is not ready is not one of the healthy pods.
-		s := budget.Status
-		exactly = !ready(pod) && s.CurrentHealthy >= s.DesiredHealthy && s.DesiredHealthy > 0
+		s, policy := budget.Status, budget.Spec.UnhealthyPodEvictionPolicy
+		exactly = !ready(pod) && (policy != nil && *policy == policyv1.AlwaysAllow ||
+			s.CurrentHealthy >= s.DesiredHealthy && s.DesiredHealthy > 0)
 		if !exactly {
 			if err := r.spend(ctx, v, budget.Name, len(o.DryRun) > 0); err != nil {
 				return err

@@ -1,4 +1,5 @@
-package definitions
+// Package expected reads what the program of a test has printed, and the lists of tests that are expected to fail.
+package expected
 
 import (
 	"fmt"
@@ -10,20 +11,22 @@ import (
 	"sync"
 )
 
-// results are the verdicts of tests and subtests: PASS, FAIL or SKIP. The zero value is empty,
+// Results are the verdicts of tests and subtests: PASS, FAIL or SKIP. The zero value is empty,
 // and is safe for concurrent use.
-type results struct {
+type Results struct {
+	// Said is what was printed.
+	Said string
+
 	mu       sync.Mutex
 	verdicts map[string]string
-	said     string
 }
 
 var verdict = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (.+) \([0-9.]+s\)$`)
 
-// readResults reads what a test binary has printed with -test.v. A test that has begun and
+// ReadResults reads what a test binary has printed with -test.v. A test that has begun and
 // has no verdict has failed.
-func readResults(said string) *results {
-	r := &results{verdicts: map[string]string{}, said: said}
+func ReadResults(said string) *Results {
+	r := &Results{verdicts: map[string]string{}, Said: said}
 	for _, m := range regexp.MustCompile(`(?m)^=== RUN +(.+)$`).FindAllStringSubmatch(said, -1) {
 		r.verdicts[m[1]] = "FAIL"
 	}
@@ -33,7 +36,17 @@ func readResults(said string) *results {
 	return r
 }
 
-func (r *results) add(other *results) {
+// Complete makes a test failed that has no verdict: it panicked, or took too long.
+func (r *Results) Complete(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.verdicts[name] == "" {
+		r.verdicts[name] = "FAIL"
+	}
+}
+
+// Add adds what others said.
+func (r *Results) Add(other *Results) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.verdicts == nil {
@@ -42,9 +55,9 @@ func (r *results) add(other *results) {
 	maps.Copy(r.verdicts, other.verdicts)
 }
 
-// leaves returns, sorted, the tests that have no subtests, and those that failed although
+// Leaves returns, sorted, the tests that have no subtests, and those that failed although
 // their subtests did not.
-func (r *results) leaves() (passed, failed, skipped []string) {
+func (r *Results) Leaves() (passed, failed, skipped []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	parents, blamed := map[string]bool{}, map[string]bool{}
@@ -68,18 +81,18 @@ func (r *results) leaves() (passed, failed, skipped []string) {
 	return passed, failed, skipped
 }
 
-// surprises are the failures that are not listed.
-func (r *results) surprises(listed map[string]string) []string {
-	_, failed, _ := r.leaves()
+// Surprises are the failures that are not listed.
+func (r *Results) Surprises(listed map[string]string) []string {
+	_, failed, _ := r.Leaves()
 	return slices.DeleteFunc(failed, func(name string) bool { _, is := listed[name]; return is })
 }
 
-// unexplained is what the reason of a failure begins with that is not examined yet.
-const unexplained = "unexplained"
+// Unexplained is what the reason of a failure begins with that is not examined yet.
+const Unexplained = "unexplained"
 
-// readList reads a list of tests that fail: a line with a reason, below it and indented the
+// ReadList reads a list of tests that fail: a line with a reason, below it and indented the
 // tests that fail for it. It returns the reasons by test.
-func readList(file string) (map[string]string, error) {
+func ReadList(file string) (map[string]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -102,20 +115,19 @@ func readList(file string) (map[string]string, error) {
 	return listed, nil
 }
 
-// writeList is the reverse, for those that failed, with the reasons that are known.
-func writeList(file string, failed []string, listed map[string]string) error {
+// WriteList is the reverse, for those that failed, with the reasons that are known. The list begins with what it is of.
+func WriteList(file, of string, failed []string, listed map[string]string) error {
 	by := map[string][]string{}
 	for _, name := range failed {
 		reason := listed[name]
 		if reason == "" {
-			reason = unexplained
+			reason = Unexplained
 		}
 		by[reason] = append(by[reason], name)
 	}
 	var b strings.Builder
-	b.WriteString(
-		"# What fails of upstream's tests of custom resources, and why. `go test -update` removes what\n# passes, and adds " +
-			"what fails as \"unexplained\" until the reason is added.\n")
+	fmt.Fprintf(&b, "# What fails of upstream's tests of %s, and why. `go test -update` removes what\n# passes, and adds what "+
+		"fails as \"unexplained\" until the reason is added.\n", of)
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
 		fmt.Fprintf(&b, "\n%s\n", reason)
 		for _, name := range by[reason] {

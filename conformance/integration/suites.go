@@ -1,0 +1,16 @@
+package integration
+
+// suites are the directories of upstream's tests below test/integration.
+func suites() []string {
+	return append([]string{
+		"quota", "serviceaccount", "auth", "servicecidr", "service", "pods", "namespace", "evictions",
+	}, onDirectories()...)
+}
+
+// onDirectories are those of suites whose servers have directories of their own. The others have an etcd: their tests
+// write to it, or start several servers over one.
+func onDirectories() []string {
+	return []string{
+		"defaulttolerationseconds", "secrets", "events", "dryrun", "dualstack", "network", "certificates",
+	}
+}
