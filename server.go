@@ -37,6 +37,7 @@ import (
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/internal/seam"
@@ -70,7 +71,7 @@ type Server struct {
 	registry    *registry.Registry
 	live        *kinds.Live
 	api         *apiserver.Server
-	gate        *startGate       // in front of api
+	gate        *refusal.Gate    // in front of api
 	faulty      *fault.Handler   // the rules in front of the gate; nil without faults
 	external    *external.Tokens // nil: none
 	authorizer  auth.Authorizer
@@ -105,7 +106,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: serve.NewBusy(), gate: &startGate{}}
+	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: serve.NewBusy(), gate: &refusal.Gate{}}
 	s.called = seam.NewCalled(calls{s})
 	return s, nil
 }
@@ -322,7 +323,7 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 		Checks: slices.Concat([]apiserver.Check{{Name: "etcd", Check: s.registry.Ready, Live: s.registry.Alive}},
 			s.backend.checks, []apiserver.Check{
 				{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
-				{Name: "start", Check: s.gate.started, Boot: true},
+				{Name: "start", Check: s.gate.Opened, Boot: true},
 			}),
 		Authorizer: s.authorizer,
 		Collectors: p.collectors,
@@ -349,9 +350,9 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 
 // webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	s.gate.api = api
+	s.gate.API = api
 	if s.backend.wrap != nil {
-		s.gate.api = s.backend.wrap(api)
+		s.gate.API = s.backend.wrap(api)
 	}
 	web := serve.WebServer(s.gate, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
 	if seam.Of(&s.cfg).StopAtOnce {

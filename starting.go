@@ -2,55 +2,13 @@ package gapless
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/addresses"
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/refusal"
-	"github.com/gapless-io/gapless/internal/wire"
 )
-
-// startGate is in front of the API. Until it is opened it lets in only checks of health: a start can take
-// long, and what asks whether the process lives must not end it because of that.
-type startGate struct {
-	api    http.Handler
-	opened atomic.Bool
-}
-
-// ServeHTTP implements http.Handler.
-func (g *startGate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	if g.opened.Load() || isHealth(req.URL.Path) {
-		g.api.ServeHTTP(w, req)
-		return
-	}
-	// So that the next attempt reaches another server where a balancer distributes connections.
-	w.Header().Set("Connection", "close") // of HTTP/2 net/http makes a GOAWAY
-	refusal.Write(w, wire.Unavailable("the server is starting: /readyz says what it waits for", time.Second))
-}
-
-// started is a check of health: nil when requests are let in.
-func (g *startGate) started() error {
-	if g.opened.Load() {
-		return nil
-	}
-	return errors.New("what a server has from the start is not all there yet")
-}
-
-// isHealth reports whether a path is one of checks of health.
-func isHealth(path string) bool {
-	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	switch first {
-	case "livez", "readyz", "healthz":
-		return true
-	}
-	return false
-}
 
 // repairAddresses finds what the writes of Services have left when the server ended, and gives those that were stored
 // before there were allocations what they lack. Who may read is served also if that cannot be written.
@@ -87,7 +45,7 @@ func (s *Server) start(ctx, running context.Context, objects *bootstrap.Controll
 	if err != nil {
 		return err
 	}
-	s.gate.opened.Store(true)
+	s.gate.Open()
 	close(s.ready)
 	s.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", s.url()))
 	return nil

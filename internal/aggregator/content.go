@@ -36,14 +36,15 @@ const (
 	pageSize = 500
 )
 
-// MayHaveContent implements lifecycle.Elsewhere. It reports whether servers behind may have objects in namespaces: there are some, or it is not known.
+// MayHaveContent implements lifecycle.Elsewhere. It reports whether servers behind may have objects in namespaces:
+// there are some, or it is not known.
 func (a *Aggregator) MayHaveContent() bool {
 	return a.some.Load() || a.cfg.Cluster.UnknownOf(apiServices(), "", "") != nil
 }
 
-// DeleteContent implements lifecycle.Elsewhere. It deletes what servers behind have in a namespace, and returns what is left. It does what upstream's
-// namespace controller does, of which discovery is the same (kubernetes pkg/controller/namespace/deletion), in the name of
-// this server. It waits for the servers, and ends with ctx.
+// DeleteContent implements lifecycle.Elsewhere. It deletes what servers behind have in a namespace, and returns what
+// is left. It does what upstream's namespace controller does, of which discovery is the same (kubernetes
+// pkg/controller/namespace/deletion), in the name of this server. It waits for the servers, and ends with ctx.
 func (a *Aggregator) DeleteContent(ctx context.Context, namespace string) wire.Content {
 	c := wire.Content{Objects: map[schema.GroupResource]int{}, Finalizers: map[string]int{}}
 	if err := a.cfg.Cluster.UnknownOf(apiServices(), "", ""); err != nil { // before the look

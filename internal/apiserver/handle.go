@@ -66,9 +66,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, q resolved) {
 		limit.Of(r.Context()).Fault(limit.Resets)
 		panic(http.ErrAbortHandler) // a return would be 200
 	}
-	if q.Verb.Writes() {
-		deepen(0)
-	}
 	switch f := s.handle(&recorder{ResponseWriter: w}, r, q); {
 	case f == nil:
 	case f.Detached:
@@ -76,16 +73,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, q resolved) {
 	default:
 		s.feeds.Run(f)
 	}
-}
-
-// deepen makes the stack of a goroutine as large as a write needs it: 16 KiB. It is copied now, while there is little on
-// it, instead of at each doubling below, which took a tenth of the time of a write. A watch keeps its small one.
-//
-//go:noinline
-func deepen(at int) byte {
-	var room [8 << 10]byte
-	room[at] = 1
-	return room[len(room)-1-at]
 }
 
 // handle does all of a request but the running of a watch, which it returns: it identifies

@@ -1,6 +1,6 @@
 // Package refusal answers requests that are not served.
 //
-// A refusal is the Status of an error, as an answer.
+// A refusal is the Status of an error, as an answer. A [Gate] refuses everything until it is opened.
 package refusal
 
 import (

@@ -29,7 +29,7 @@ func TestCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 		{head + "kubeConfigFile: " + file, "a: [", "kubeConfigFile " + file + ": "},
 		{
 			head + "kubeConfigFile: " + file, users("tokenFile: none"),
-			"kubeConfigFile " + file + `: users "*.example.com": tokenFile: `,
+			"kubeConfigFile " + file + `: users "*.example.com": token, tokenFile: `,
 		},
 		{head + "kubeConfigFile: " + file, users("client-certificate: none, client-key: none"), "none"},
 		{head + "kubeConfigFile: " + file, users("client-certificate-data: bm8=, client-key-data: bm8="), "client-certificate, "},

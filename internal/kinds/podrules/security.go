@@ -61,29 +61,6 @@ func checkContainerSecurity(container *field.Path, c *corev1.SecurityContext) fi
 	return errs
 }
 
-// checkProcMounts refuses an unmasked /proc in the node's user namespace.
-func checkProcMounts(at *field.Path, spec *corev1.PodSpec) (errs field.ErrorList) {
-	if spec.HostUsers != nil && !*spec.HostUsers {
-		return nil
-	}
-	refuse := func(list string, i int, c *corev1.SecurityContext) {
-		if c != nil && c.ProcMount != nil && *c.ProcMount == corev1.UnmaskedProcMount {
-			errs = append(errs, field.Invalid(at.Child(list).Index(i).Child("securityContext", "procMount"), *c.ProcMount,
-				"`hostUsers` must be false to use `Unmasked`"))
-		}
-	}
-	for i := range spec.Containers {
-		refuse("containers", i, spec.Containers[i].SecurityContext)
-	}
-	for i := range spec.InitContainers {
-		refuse("initContainers", i, spec.InitContainers[i].SecurityContext)
-	}
-	for i := range spec.EphemeralContainers {
-		refuse("ephemeralContainers", i, spec.EphemeralContainers[i].SecurityContext)
-	}
-	return errs
-}
-
 // accountID checks the number of a user or a group; both have the same limits. With the
 // name "" it is what stands at the path itself.
 func accountID(at *field.Path, name string, id *int64) field.ErrorList {
