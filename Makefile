@@ -11,6 +11,7 @@ BENCH    ?= .
 ATTACKS  ?= .
 ETCDS    ?= v3.5.16 v3.5.35 v3.6.16
 VERSION  ?=
+PLATFORMS ?=
 
 .PHONY: help build quick test race lint fmt tidy dist released fuzz servers simulate crash campaign attacks bench \
 	bench-informer conformance compat suites check
@@ -46,8 +47,8 @@ wrap: ## Break the lines of Go files that are longer than 130 columns
 tidy: ## Bring every go.mod and go.sum up to date
 	tools/tidy
 
-dist: ## Make a release's archives in bin/dist (VERSION=vX.Y.Z: it must be the tag of this commit)
-	tools/dist bin/dist $(VERSION)
+dist: ## Make all files of a release in dist/ (VERSION=vX.Y.Z: the tag of this commit; PLATFORMS=linux/amd64,…)
+	cd tools/dist && $(GO) run . -out ../../dist -version '$(VERSION)' -platforms '$(PLATFORMS)'
 
 released: ## Make a release in a clone, and use it as its users will
 	.ci/released
@@ -82,6 +83,7 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/oracle && $(GO) test -count=1 ./...
 	cd conformance/upstream && $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/etcdstore && $(GO) test -count=1 -v .
+	cd conformance/integration && $(GO) test -count=1 -v -timeout 30m .
 	cd conformance/members && $(GO) test -count=1 -v .
 	cd conformance/replicas && $(GO) test -count=1 -v .
 	cd conformance/correctness && GOTOOLCHAIN=auto $(GO) test -count=1 -v -tags invariants ./...

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/cmd/gapless/progress"
 	"github.com/gapless-io/gapless/internal/backup"
 	"github.com/gapless-io/gapless/internal/durable"
 	serving "github.com/gapless-io/gapless/internal/serve"
@@ -36,6 +37,7 @@ type backupFlags struct {
 	dataDir string
 	history bool
 	force   bool
+	quiet   bool
 }
 
 func newBackup(io streams) *cobra.Command {
@@ -73,7 +75,7 @@ gapless restore makes a data directory of the file.`,
 			if err := f.choose(cmd.Flags()); err != nil {
 				return &usageError{err}
 			}
-			return f.run(cmd.Context(), args[0], io)
+			return f.run(cmd.Context(), args[0], io.quieted(f.quiet))
 		},
 	}
 	f.addTo(cmd)
@@ -82,6 +84,7 @@ gapless restore makes a data directory of the file.`,
 	// GAPLESS_HISTORY is of gapless serve: how long history is kept.
 	_ = cmd.Flags().SetAnnotation("history", withoutVariable, []string{"true"}) // it fails for unknown flags only
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace FILE if it exists")
+	quietFlag(cmd.Flags(), &f.quiet)
 	return cmd
 }
 
@@ -231,12 +234,22 @@ func (f *backupFlags) openDirectory(ctx context.Context) (from io.Reader, end fu
 	}, nil
 }
 
+// expected is how many records a backup has, as far as that is known before it was read; 0: it is not.
+func expected(h backup.Header) int64 {
+	if h.History {
+		return 0 // Expected counts objects
+	}
+	return h.Expected
+}
+
 // receive copies a backup, and checks it.
 func (f *backupFlags) receive(ctx context.Context, from io.Reader, to io.Writer, s streams) (backup.Restored, error) {
 	buffered := bufio.NewWriterSize(to, 1<<20)
-	shown := newMeter(s, "backed up")
-	done, err := backup.Verify(ctx, io.TeeReader(from, buffered), shown.show)
-	shown.end()
+	shown := progress.New(s.err, "backed up", progress.Objects)
+	done, err := backup.Verify(ctx, io.TeeReader(from, buffered), func(h backup.Header, _, records int64) {
+		shown.Set(records, expected(h))
+	})
+	shown.End()
 	if err == nil {
 		err = buffered.Flush()
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/gapless-io/gapless/cmd/gapless/progress"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -25,7 +26,7 @@ func newCompact(io streams) *cobra.Command {
 	var c connection
 	var olderThan time.Duration
 	var to string
-	var purge bool
+	var purge, quiet bool
 	cmd := &cobra.Command{
 		Use:   "compact (--older-than DURATION | --to RESOURCEVERSION)",
 		Short: "Compact the history of a gapless server now",
@@ -66,8 +67,11 @@ history was removed gets 410 Gone.`,
 			if err != nil {
 				return err
 			}
-			done, err := compact(cmd.Context(), cfg, request)
-			if err != nil {
+			var done compacted
+			if err := progress.Wait(io.quieted(quiet).err, "compacting", func() (err error) {
+				done, err = compact(cmd.Context(), cfg, request)
+				return err
+			}); err != nil {
 				return err
 			}
 			io.printf("compacted the history up to resourceVersion %s\n", done.Compacted)
@@ -80,6 +84,7 @@ history was removed gets 410 Gone.`,
 	cmd.Flags().StringVar(&to, "to", "", "remove versions that were superseded or deleted at or below this resource version")
 	cmd.Flags().BoolVar(&purge, "purge", false,
 		"also remove what is compacted from the files of the log now, as after encrypting objects; writes all objects again")
+	quietFlag(cmd.Flags(), &quiet)
 	return cmd
 }
 

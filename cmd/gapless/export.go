@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/cmd/gapless/progress"
 	"github.com/gapless-io/gapless/internal/export"
 )
 
@@ -22,6 +23,7 @@ type exportFlags struct {
 
 	allNamespaces bool
 	force         bool
+	quiet         bool
 }
 
 func newExport(io streams) *cobra.Command {
@@ -50,7 +52,7 @@ equal, byte for byte.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args, io) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args, io.quieted(f.quiet)) },
 	}
 	f.addTo(cmd)
 	flags := cmd.Flags()
@@ -66,6 +68,7 @@ equal, byte for byte.`,
 		"also what servers and controllers create by themselves: bootstrap objects, events, leases, tokens, "+
 			"objects with a controller")
 	flags.BoolVar(&f.force, "force", false, "replace the directories cluster and namespaces of a former export in DIR")
+	quietFlag(flags, &f.quiet)
 	return cmd
 }
 
@@ -86,7 +89,9 @@ func (f *exportFlags) run(ctx context.Context, args []string, io streams) error 
 		return err
 	}
 	defer c.CloseIdle()
-	exporter := &export.Exporter{Client: c, Options: f.Options}
+	toTerminal := (len(args) == 0 || args[0] == "-") && isTerminal(io.out) // which a bar would disturb
+	shown := progress.New(io.quieted(toTerminal).err, "read", progress.Objects)
+	exporter := &export.Exporter{Client: c, Options: f.Options, Progress: func(read int64) { shown.Set(read, 0) }}
 	var done export.Result
 	if len(args) == 0 || args[0] == "-" {
 		out := bufio.NewWriter(io.out)
@@ -96,6 +101,7 @@ func (f *exportFlags) run(ctx context.Context, args []string, io streams) error 
 	} else {
 		done, err = f.toDirectory(ctx, exporter, args[0])
 	}
+	shown.End()
 	if err != nil {
 		return err
 	}

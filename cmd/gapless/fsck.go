@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gapless-io/gapless/cmd/gapless/progress"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/durable"
 	"github.com/gapless-io/gapless/internal/store"
@@ -43,7 +45,7 @@ type fsckReport struct {
 }
 
 func newFsck(io streams) *cobra.Command {
-	var repair bool
+	var repair, quiet bool
 	var bump int64
 	var output string
 	cmd := &cobra.Command{
@@ -93,22 +95,21 @@ version wrote DIR; 2 invalid command line; 4 damaged, and --repair can repair it
 			if raise && !repair {
 				return &usageError{errors.New("--bump without --repair would change nothing: add --repair")}
 			}
-			report, err := checkDir(cmd.Context(), args[0], fsck.Options{
-				Repair: repair, Bump: bump, Raise: raise, Progress: progress(io),
-			})
+			shown := newSteps(io.quieted(quiet), progress.Bytes)
+			o := fsck.Options{Repair: repair, Bump: bump, Raise: raise, Progress: shown.ofFsck}
+			report, err := checkDir(cmd.Context(), args[0], o)
+			shown.end()
 			if err != nil {
 				return err
 			}
-			if err := report.write(io, output); err != nil {
-				return err
-			}
-			return report.verdict()
+			return cmp.Or(report.write(io, output), report.verdict())
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired")
 	cmd.Flags().Int64Var(&bump, "bump", fsck.DefaultBump,
 		"how many resource versions a repair skips if clients may have seen some that were lost; if it is given, always")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format of the report: text or json")
+	quietFlag(cmd.Flags(), &quiet)
 	return cmd
 }
 
@@ -135,15 +136,29 @@ func (r *fsckReport) verdict() error {
 	return nil
 }
 
-// progress prints the progress of a check that takes more than 2 s.
-func progress(io streams) func(done, total int64) {
-	const large = 1 << 30
-	next := time.Now().Add(2 * time.Second)
-	return func(done, total int64) {
-		if now := time.Now(); total >= large || now.After(next) {
-			next = now.Add(2 * time.Second)
-			io.notef("checked %d of %d bytes\n", done, total)
-		}
+// steps shows how far a command is that has several steps: with a meter for each.
+type steps struct {
+	io    streams
+	unit  progress.Unit
+	name  string
+	meter *progress.Meter
+}
+
+func newSteps(io streams, unit progress.Unit) *steps { return &steps{io: io, unit: unit} }
+
+func (s *steps) set(name string, done, of int64) {
+	if name != s.name {
+		s.end()
+		s.name, s.meter = name, progress.New(s.io.err, name, s.unit)
+	}
+	s.meter.Set(done, of)
+}
+
+func (s *steps) ofFsck(step fsck.Step, done, total int64) { s.set(string(step), done, total) }
+
+func (s *steps) end() {
+	if s.meter != nil {
+		s.meter.End()
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/pflag"
+
 	"github.com/gapless-io/gapless/cmd/gapless/dropin"
 )
 
@@ -58,6 +60,19 @@ func (s streams) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, 
 
 // notef writes messages for people.
 func (s streams) notef(format string, args ...any) { _, _ = fmt.Fprintf(s.err, format, args...) }
+
+// quieted returns streams without messages, if quiet is set. Errors of a command are not written to them.
+func (s streams) quieted(quiet bool) streams {
+	if quiet {
+		s.err = io.Discard
+	}
+	return s
+}
+
+// quietFlag is of commands that can take long.
+func quietFlag(flags *pflag.FlagSet, quiet *bool) {
+	flags.BoolVarP(quiet, "quiet", "q", false, "write nothing to standard error but errors and warnings: no progress, no summary")
+}
 
 // usageError is an error in the command line, not in its execution.
 type usageError struct{ cause error }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/cmd/gapless/progress"
 	"github.com/gapless-io/gapless/internal/migrate"
 	serving "github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -32,6 +33,7 @@ type migrateFlags struct {
 	without    []string
 	bump       int64
 	reuse      bool
+	quiet      bool
 }
 
 func newMigrate(io streams) *cobra.Command {
@@ -92,6 +94,7 @@ func (f *migrateFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.reuse, "reuse-resource-versions", false,
 		"move into an etcd that is below the directory's resourceVersions, and gives them out again: no client of the "+
 			"directory's server may be left")
+	quietFlag(flags, &f.quiet)
 	// Other commands have the variables.
 	for _, name := range []string{"from", "to", "exclude", "bump-revision", "reuse-resource-versions"} {
 		_ = flags.SetAnnotation(name, withoutVariable, []string{"true"}) // it fails for unknown flags only
@@ -153,26 +156,19 @@ func (f *migrateFlags) run(cmd *cobra.Command, io streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	var step migrate.Step
-	var shown *meter
-	o.Progress = func(now migrate.Step, objects, of int64) {
-		if now != step {
-			if shown != nil {
-				shown.end()
-			}
-			step, shown = now, newMeter(io, string(now))
-		}
-		shown.count(objects, of)
-	}
+	shown := newSteps(io.quieted(f.quiet), progress.Objects)
+	o.Progress = func(step migrate.Step, objects, of int64) { shown.set(string(step), objects, of) }
 	move := migrate.IntoEtcd
 	if isEtcd(f.from) {
 		move = migrate.IntoDirectory
 	}
-	o.Checked = func(p migrate.Plan) error { showPlan(io, p); return f.accept(io, p) }
-	done, err := move(cmd.Context(), o)
-	if shown != nil {
+	o.Checked = func(p migrate.Plan) error {
 		shown.end()
+		showPlan(io.quieted(f.quiet), p)
+		return f.accept(io, p)
 	}
+	done, err := move(cmd.Context(), o)
+	shown.end()
 	if err != nil {
 		return err
 	}

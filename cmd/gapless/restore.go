@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/gapless-io/gapless/cmd/gapless/progress"
 	"github.com/gapless-io/gapless/internal/backup"
 	"github.com/gapless-io/gapless/internal/store"
 )
@@ -22,6 +23,7 @@ type restoreFlags struct {
 	at     string
 	bump   int64
 	verify bool
+	quiet  bool
 }
 
 func newRestore(io streams) *cobra.Command {
@@ -65,13 +67,14 @@ unless you copy the directory pki of the old server into DIR before.`,
 			if cmd.Flags().Changed("bump-revision") && (f.bump < 1 || f.bump > 1<<53) {
 				return &usageError{fmt.Errorf("--bump-revision %d: want a number from 1 to %d", f.bump, int64(1)<<53)}
 			}
-			return f.run(cmd.Context(), args, io)
+			return f.run(cmd.Context(), args, io.quieted(f.quiet))
 		},
 	}
 	cmd.Flags().BoolVar(&f.verify, "verify", false, "only check the file")
 	cmd.Flags().StringVar(&f.at, "at", "",
 		"restore the state at this resource version, or this time (2026-11-23T14:05:00Z), of a backup with history")
 	cmd.Flags().Int64Var(&f.bump, "bump-revision", 0, "how many resource versions are skipped after that of the backup")
+	quietFlag(cmd.Flags(), &f.quiet)
 	return cmd
 }
 
@@ -92,9 +95,13 @@ func (f *restoreFlags) run(ctx context.Context, args []string, io streams) error
 	if f.verify {
 		return f.check(ctx, from, args[0], io)
 	}
-	shown := newMeter(io, "restored")
-	done, err := backup.Restore(ctx, from, backup.RestoreOptions{Dir: args[1], At: at, Bump: f.bump, Progress: shown.show})
-	shown.end()
+	read, written := newReading(io, from, "read"), newSteps(io, progress.Objects)
+	done, err := backup.Restore(ctx, from, backup.RestoreOptions{
+		Dir: args[1], At: at, Bump: f.bump, Progress: read.set,
+		Written: func(done, of int64) { read.End(); written.set("restored", done, of) },
+	})
+	read.End()
+	written.end()
 	if locked, is := errors.AsType[*store.LockedError](err); is {
 		return fmt.Errorf("another restore into %s is running (%s)", args[1], locked.Holder)
 	}
@@ -111,9 +118,9 @@ func (f *restoreFlags) run(ctx context.Context, args []string, io streams) error
 
 // check checks a file.
 func (f *restoreFlags) check(ctx context.Context, from io.Reader, name string, io streams) error {
-	shown := newMeter(io, "checked")
-	done, err := backup.Verify(ctx, from, shown.show)
-	shown.end()
+	shown := newReading(io, from, "checked")
+	done, err := backup.Verify(ctx, from, shown.set)
+	shown.End()
 	if err != nil {
 		return err
 	}
@@ -161,55 +168,26 @@ func isTerminal(to io.Writer) bool {
 	return is && term.IsTerminal(int(f.Fd()))
 }
 
-// redrawMeter is the time between two states of a meter.
-const redrawMeter = 200 * time.Millisecond
+// reading shows how much of a backup was read: in bytes if it is a file, whose size is known, or else in records.
+type reading struct {
+	*progress.Meter
 
-// meter shows on a terminal how far a command is.
-type meter struct {
-	io    streams
-	what  string
-	live  bool
-	began time.Time
-	drawn time.Time
+	size int64 // of the file; 0: it is none
 }
 
-func newMeter(io streams, what string) *meter {
-	return &meter{io: io, what: what, live: isTerminal(io.err), began: time.Now()}
-}
-
-// show draws the meter.
-func (m *meter) show(h backup.Header, bytes, records int64) {
-	of := ""
-	if h.Expected > 0 && !h.History {
-		of = fmt.Sprintf(" of about %d", h.Expected)
+func newReading(s streams, from io.Reader, what string) reading {
+	if file, is := from.(*os.File); is {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return reading{progress.New(s.err, what, progress.Bytes), info.Size()}
+		}
 	}
-	m.draw(func(seconds float64) string {
-		return fmt.Sprintf("%s %d%s, %s, %s/s", m.what, records, of, shortBytes(bytes),
-			shortBytes(int64(float64(bytes)/seconds)))
-	})
+	return reading{progress.New(s.err, what, progress.Objects), 0}
 }
 
-// count draws the meter of what is counted in objects.
-func (m *meter) count(objects, of int64) {
-	m.draw(func(seconds float64) string {
-		return fmt.Sprintf("%s %d of about %d, %.0f/s", m.what, objects, of, float64(objects)/seconds)
-	})
-}
-
-// draw draws what text returns for the seconds since the beginning, unless it has drawn just now.
-func (m *meter) draw(text func(seconds float64) string) {
-	now := time.Now()
-	if !m.live || now.Sub(m.drawn) < redrawMeter {
+func (r reading) set(h backup.Header, bytes, records int64) {
+	if r.size > 0 {
+		r.Set(bytes, r.size)
 		return
 	}
-	m.drawn = now
-	const eraseLine = "\r\x1b[K" // ECMA-48, 8.3.41
-	m.io.notef(eraseLine+"%s", text(max(now.Sub(m.began).Seconds(), 0.001)))
-}
-
-// end ends the line.
-func (m *meter) end() {
-	if !m.drawn.IsZero() {
-		m.io.notef("\n")
-	}
+	r.Set(records, expected(h))
 }

@@ -61,12 +61,12 @@ additional exit codes.`,
 		cmd.Annotations = map[string]string{started: "true"}
 		return nil
 	}
-	root.SetVersionTemplate(versionLine())
+	root.SetVersionTemplate(versionLine(gapless.Version()))
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newBackup(io), newRestore(io),
-		newMigrate(io), newDemo(io), newVersion(io))
+		newMigrate(io), newDemo(io), newVersion(io), newDescribe(io))
 	connect := func(cmd *cobra.Command) func() (*rest.Config, error) {
 		var c connection
 		c.addTo(cmd)

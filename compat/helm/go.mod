@@ -10,6 +10,7 @@ tool (
 require (
 	github.com/gapless-io/gapless/compat v0.0.0
 	github.com/rogpeppe/go-internal v1.16.0
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -142,7 +143,6 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.21.2 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 replace github.com/gapless-io/gapless/compat => ..

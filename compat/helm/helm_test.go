@@ -35,6 +35,8 @@ func programs(t *testing.T) string {
 //	get PATH              prints what the server answers, and waits until there is an answer
 //	gone PATH             waits until the server answers 404
 //	patch PATH FILE       sends a JSON merge patch
+//	accepted PATH         checks that gapless takes the flags of a workload's container
+//	same-rules PATH FLAG… compares a role with that of gapless relay manifests
 //	rollout PATH          does what the controller of a Deployment does when all its pods are ready
 func TestHelm(t *testing.T) {
 	bin := programs(t)
@@ -53,7 +55,7 @@ func TestHelm(t *testing.T) {
 				},
 				Setup: func(env *testscript.Env) error { return setUp(env, bin, name) },
 				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-					"get": get, "gone": gone, "patch": patch, "rollout": rollout,
+					"get": get, "gone": gone, "patch": patch, "rollout": rollout, "accepted": accepted, "same-rules": sameRules,
 				},
 			})
 		})
@@ -74,6 +76,8 @@ func setUp(env *testscript.Env, bin, helm string) error {
 	env.Setenv("KUBECONFIG", s.Kubeconfig)
 	env.Setenv("HOME", env.WorkDir) // where Helm keeps its caches
 	env.Setenv("CHARTS", charts)
+	env.Setenv("DEPLOYED", deployed())
+	env.Setenv("BIN", bin)
 	env.Setenv("HELM", helm)
 	env.Values[serverKey] = &api{url: s.URL, web: harness.Administrator(t, s).Client(t)}
 	return nil

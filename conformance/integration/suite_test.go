@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gapless-io/gapless/compat/harness"
@@ -119,7 +120,12 @@ func (w *world) alone(t *testing.T, suite, test string) *expected.Results {
 	if slices.Contains(onDirectories(), suite) {
 		cmd.Env = append(cmd.Env, "GAPLESS_DIRECTORIES="+t.TempDir())
 	}
+	// A test that ends by a panic leaves its servers.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // fails when none is left
+	}
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 		t.Fatalf("run %s: %v", name, err)
 	}

@@ -46,6 +46,8 @@ type RestoreOptions struct {
 	At Moment
 	// Progress is called with the bytes and records that were read so far, now and then; nil is allowed.
 	Progress func(h Header, bytes, records int64)
+	// Written is called with how many records of how many were written of what was read, now and then; nil is allowed.
+	Written func(done, total int64)
 	// FS replaces the file system of the log's directory, and RunBytes how much is sorted in memory,
 	// for tests.
 	FS       func(dir string) (disk.FS, error)
@@ -157,6 +159,7 @@ func (o RestoreOptions) make(fill func(disk.FS) error) error {
 // fill writes the log.
 func (o RestoreOptions) fill(ctx context.Context, r *Reader, files disk.FS, at Moment, end build.End) (Restored, error) {
 	log := build.New(files, o.RunBytes)
+	log.Progress = o.Written
 	chosen := choice{at: at, open: math.MaxInt64}
 	err := each(ctx, r, o.Progress, func(record Record) error {
 		if !chosen.has(record) {

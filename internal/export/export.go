@@ -56,6 +56,10 @@ type Sink interface {
 type Exporter struct {
 	Client *client.Client
 	Options
+	// Progress is called after each object that was read, with how many were; nil is allowed.
+	Progress func(read int64)
+
+	read int64
 }
 
 // Run exports everything into a sink. It reads the resources one after the other:
@@ -157,6 +161,9 @@ func (e *Exporter) export(ctx context.Context, r client.Resource, to Sink, resul
 
 // put passes one object to the sink, unless it is left out.
 func (e *Exporter) put(r client.Resource, item []byte, to Sink, result *Result) error {
+	if e.read++; e.Progress != nil {
+		e.Progress(e.read)
+	}
 	tree, err := decode(item)
 	if err != nil {
 		return fmt.Errorf("decode an object of %s: %w", r.GroupResource(), err)

@@ -177,7 +177,9 @@ func (s *Set) loadMain(ctx context.Context, revision int64) error {
 			return 0
 		}
 	}
-	for _, resource := range catalog.Stored() {
+	storing := catalog.Stored()
+	far := newLoading(s.logger, len(storing))
+	for _, resource := range storing {
 		if all[resource.GR().String()] != nil || s.of(resource.GR()) != s.main {
 			continue
 		}
@@ -188,6 +190,7 @@ func (s *Set) loadMain(ctx context.Context, revision int64) error {
 			return err
 		}
 		all[r.GR.String()] = r
+		far.add(ctx, r)
 	}
 	if err := readableSoon(all); err != nil {
 		return err

@@ -47,16 +47,18 @@ func (l *Log) recover(ctx context.Context) error {
 	l.raised = m.Raised
 	defer func() { l.segments = newSegmentSet(l.listed) }()
 	var tail *format.Scanner
+	far := newOpening(l.logger, m.Segments)
 	for i, e := range m.Segments {
 		seg, size, err := l.openSegment(e, m.Segments[:i])
 		if err != nil {
 			return err
 		}
 		l.listed = append(l.listed, seg)
-		if tail, err = l.loadSegment(ctx, seg, e, size); err != nil {
+		if tail, err = l.loadSegment(ctx, seg, listedSegment{e, size}, far); err != nil {
 			return err
 		}
 		l.active, l.current = seg, seg.last
+		far.before += seg.end
 	}
 	l.durable = l.current
 	if l.compacted.Revision > l.current {
@@ -208,11 +210,18 @@ func (l *Log) openSegment(e format.SegmentEntry, before []format.SegmentEntry) (
 	}, size, nil
 }
 
+// listedSegment is a segment of the manifest, and how many bytes its file has.
+type listedSegment struct {
+	format.SegmentEntry
+
+	fileSize int64
+}
+
 // loadSegment reads a segment into the index, up to where it is readable, and
 // proves that this is its end. It returns the scanner at that offset. Reading
 // and checking is done outside of the index, on another processor.
-func (l *Log) loadSegment(ctx context.Context, seg *segment, e format.SegmentEntry, size int64) (*format.Scanner, error) {
-	limit := size
+func (l *Log) loadSegment(ctx context.Context, seg *segment, listed listedSegment, far *opening) (*format.Scanner, error) {
+	e, limit := listed.SegmentEntry, listed.fileSize
 	if e.Sealed {
 		limit = e.End
 	}
@@ -228,6 +237,9 @@ func (l *Log) loadSegment(ctx context.Context, seg *segment, e format.SegmentEnt
 			l.index.Load(r, seg.id)
 			seg.live += int64(r.Size)
 			l.noteTime(r.Revision, r.Millis)
+		}
+		if last := len(records) - 1; last >= 0 {
+			far.at(ctx, records[last].Offset)
 		}
 	}
 	if err := <-scanned; err != nil {

@@ -34,6 +34,9 @@ const (
 
 // Builder makes one log. It is used by one goroutine at a time. After an error it is of no further use.
 type Builder struct {
+	// Progress is called now and then by Finish with how many records of how many it has written; nil is allowed.
+	Progress func(done, total int64)
+
 	fs     disk.FS
 	id     format.StoreID
 	lowest int64 // revision; 0 before the first
@@ -42,6 +45,7 @@ type Builder struct {
 	sorter    sorter
 	segments  segments
 	resources map[string]bool
+	count     int64 // of records
 }
 
 // New begins a log in a directory without one. runBytes is how many bytes of records are sorted in
@@ -80,6 +84,7 @@ func (b *Builder) Put(r store.Record) error {
 		return err
 	}
 	b.resources[store.ResourceOf(r.Key)] = true
+	b.count++
 	if b.lowest == 0 || r.ModRevision < b.lowest {
 		b.lowest = r.ModRevision
 	}
@@ -136,7 +141,15 @@ func (b *Builder) Finish(ctx context.Context, end End) error {
 // sort writes the base segments.
 func (b *Builder) sort(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, b.segments.close()) }()
-	if err := b.sorter.each(ctx, b.segments.put); err != nil {
+	const reportEvery = 256
+	var done int64
+	put := func(revision int64, record []byte) error {
+		if done++; b.Progress != nil && (done%reportEvery == 0 || done == b.count) {
+			b.Progress(done, b.count)
+		}
+		return b.segments.put(revision, record)
+	}
+	if err := b.sorter.each(ctx, put); err != nil {
 		return err
 	}
 	return b.segments.seal()

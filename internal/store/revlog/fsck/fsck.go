@@ -79,6 +79,15 @@ type Report struct {
 	Repair *Repair    `json:"repair,omitempty"`
 }
 
+// Step is what Run does.
+type Step string
+
+// The steps.
+const (
+	Checking  Step = "checked"
+	Repairing Step = "written again"
+)
+
 // Repair is the result of a repair.
 type Repair struct {
 	Kept     string `json:"kept"`     // directory with the former files
@@ -115,8 +124,8 @@ type Options struct {
 	// assigned revisions since. Clients that know these list again. A log to which nothing was
 	// written since it was raised is raised to Bump revisions in all. Only with Repair.
 	Raise bool
-	// Progress receives the number of bytes read, and of all bytes; nil is allowed.
-	Progress func(done, total int64)
+	// Progress receives the number of bytes that a step has done, and of all that it has to do; nil is allowed.
+	Progress func(step Step, done, total int64)
 	// FS replaces the log's file system, for tests.
 	FS disk.FS
 }

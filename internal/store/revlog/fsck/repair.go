@@ -379,9 +379,11 @@ type output struct {
 // writeBase writes the places as base segments.
 func (m *repairer) writeBase(ctx context.Context, newest map[string]place) (entries []format.SegmentEntry, err error) {
 	places := make([]place, 0, len(newest))
+	var done, total int64
 	for _, p := range newest {
 		if !p.deleted {
 			places = append(places, p)
+			total += int64(p.size)
 		}
 	}
 	slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.revision, b.revision) })
@@ -418,6 +420,9 @@ func (m *repairer) writeBase(ctx context.Context, newest map[string]place) (entr
 			return nil, err
 		}
 		places = places[n:]
+		if done += int64(bytes); m.c.opts.Progress != nil {
+			m.c.opts.Progress(Repairing, done, total)
+		}
 	}
 	return entries, nil
 }

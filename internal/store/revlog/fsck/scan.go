@@ -67,7 +67,7 @@ func (c *check) scanAll(ctx context.Context) error {
 			done += s.file.size
 		}
 		if c.opts.Progress != nil {
-			c.opts.Progress(done, total)
+			c.opts.Progress(Checking, done, total)
 		}
 		before = s
 	}
