@@ -43,8 +43,8 @@ resourceVersion resumes where it stopped.
 Every flag can also be set by an environment variable: GAPLESS_ followed by the
 flag's name in upper case, with _ for -. A flag overrides its variable.
 
-Exit codes: 0 success, 1 the command failed, 2 invalid command line. fsck has
-additional exit codes.`,
+Exit codes: 0 success, 1 the command failed, 2 invalid command line. fsck and
+diff have exit codes of their own.`,
 		Example: `  gapless serve
   gapless watch pods -A
   gapless demo`,
@@ -58,7 +58,10 @@ additional exit codes.`,
 		if err := fromEnvironment(cmd); err != nil {
 			return &usageError{err}
 		}
-		cmd.Annotations = map[string]string{started: "true"}
+		if cmd.Annotations == nil {
+			cmd.Annotations = map[string]string{}
+		}
+		cmd.Annotations[started] = "true"
 		return nil
 	}
 	root.SetVersionTemplate(versionLine(gapless.Version()))
@@ -92,7 +95,11 @@ additional exit codes.`,
 			return debug.address(), debug.stop, nil
 		},
 	}.Command())
+	root.AddCommand(newPast(io)...)
 	root.AddCommand(install.Program{Out: io.out, Err: io.err, Usage: usage}.Command())
+	if isPlugin(os.Args[0]) {
+		callPlugin(root)
+	}
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,9 @@ const (
 	decisionKey = "authorization.k8s.io/decision"
 	reasonKey   = "authorization.k8s.io/reason"
 )
+
+// changeKey is the annotation with the resourceVersion of the change that a request has made.
+const changeKey = "gapless.io/resource-version"
 
 // Request is one request that is recorded. All methods of nil do nothing: that is a request
 // that is not. It is used by one goroutine at a time, and keeps nothing of the HTTP request
@@ -153,6 +157,13 @@ func (q *Request) Decided(ctx context.Context, allowed bool, reason string) {
 		decision = "allow"
 	}
 	audit.AddAuditAnnotations(ctx, decisionKey, decision, reasonKey, reason)
+}
+
+// Changed records the resourceVersion of the change that the request has made; 0: none.
+func (q *Request) Changed(ctx context.Context, resourceVersion uint64) {
+	if q != nil && resourceVersion != 0 {
+		audit.AddAuditAnnotation(ctx, changeKey, strconv.FormatUint(resourceVersion, 10))
+	}
 }
 
 // Undecided records that the authorizer could not decide, and the request is refused for that.

@@ -18,6 +18,7 @@ const (
 	byController = "objects that belong to a controller"
 	ofCluster    = "tokens of service accounts"
 	inDeletion   = "objects that are being deleted"
+	undefined    = "resources that were not defined then"
 )
 
 // transient reports whether a resource has objects that come and go by themselves.

@@ -149,6 +149,11 @@ func (e *Exporter) export(ctx context.Context, r client.Resource, to Sink, resul
 	}
 	for {
 		meta, err := e.Client.List(ctx, r.In(e.Namespace), o, func(item []byte) error { return e.put(r, item, to, result) })
+		expired := kube.WhyExpired(err)
+		if expired != nil && expired.Reason == kube.ReasonDefinition && o.Continue == "" {
+			result.Left[undefined]++ // lists are about a time in the past
+			return nil
+		}
 		if kube.Classify(err) == kube.OutcomeExpired {
 			return fmt.Errorf("%w: the server removed the history of the list while it was read: export again", err)
 		}

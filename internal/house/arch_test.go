@@ -85,6 +85,7 @@ var policy = map[string][]string{
 		"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/audit", "internal/aggregator", "internal/tracing",
 	},
 	"internal/export":       {"kube", "internal/wire", "client", "internal/seed"},
+	"internal/past":         {"kube"},
 	"client":                {"kube"},
 	"internal/refusal":      {"kube", "internal/wire"},
 	"fault":                 {"kube", "internal/wire", "internal/refusal", "internal/store/failing", "internal/faulthost"},

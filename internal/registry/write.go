@@ -124,6 +124,7 @@ func (d decision) release(o admission.Outcome) {
 type outcome struct {
 	object  *wire.Object // the new state; the last state when it was removed
 	removed bool
+	rv      kube.ResourceVersion // of the change; 0: there was none
 }
 
 // commit does what was decided on the current object, waits until every reader can see it, and
@@ -171,10 +172,10 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 			// A deletion is answered under its own version (etcd3 store.conditionalDelete).
 			last = last.WithResourceVersion(kube.ResourceVersion(done.Revision))
 		}
-		return outcome{object: last, removed: true}, nil
+		return outcome{last, true, kube.ResourceVersion(done.Revision)}, nil
 	}
 	o, err := written(w.cached, current.Key(), d.value, done.Revision)
-	return outcome{object: o}, err
+	return outcome{object: o, rv: kube.ResourceVersion(done.Revision)}, err
 }
 
 // send commits a transaction, and says what has become of it, which is Refused before. It sends nothing for a client that

@@ -1,0 +1,104 @@
+package past_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/gaplesstest"
+)
+
+// audited is a server with an audit log.
+func audited(t *testing.T, level string) (s *gaplesstest.Server, log string) {
+	t.Helper()
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy,
+		[]byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: "+level+"}]"), 0o600); err != nil {
+		t.Fatalf("write a file: %v", err)
+	}
+	return gaplesstest.New(t, gaplesstest.Config(func(c *gapless.Config) {
+		c.Audit = gapless.Audit{PolicyFile: policy, LogPath: log}
+	})), log
+}
+
+func TestTheAuditLogSaysWhichUserItWas(t *testing.T) {
+	s, log := audited(t, "Metadata")
+	jane := newRig(t, s.User(t, "jane", "system:masters"))
+	as := rest.CopyConfig(jane.cfg)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "robot", Groups: []string{"system:masters"}}
+	robot, joe := newRig(t, as), newRig(t, s.User(t, "joe", "system:masters"))
+	jane.apply("kubectl", deployments+"/web", web)
+	joe.merge("kubectl", deployments+"/web/scale", `{"spec":{"replicas":5}}`)
+	jane.merge("x", deployments+"/web/status", `{"status":{"replicas":4}}`)
+	joe.merge("x", deployments+"/web/status", `{"status":{"replicas":5}}`)
+	if _, err := joe.client.AppsV1().Deployments("default").Patch(t.Context(), "web", "application/merge-patch+json",
+		[]byte(`{"spec":{"replicas":9}}`), metav1.PatchOptions{DryRun: []string{"All"}}); err != nil {
+		t.Fatalf("a dry run: %v", err)
+	}
+	joe.merge("kubectl", deployments+"/web", `{"spec":{"replicas":5}}`) // which it has already
+	robot.merge("r", deployments+"/web", `{"spec":{"replicas":6}}`)
+	if err := jane.client.AppsV1().Deployments("default").Delete(t.Context(), "web", metav1.DeleteOptions{
+		DryRun: []string{"All"},
+	}); err != nil {
+		t.Fatalf("a dry run: %v", err)
+	}
+	joe.remove(deployments + "/web")
+	const want = `TIME RESOURCEVERSION BY CHANGE
+# # joe deleted
+# # robot (jane): r (Update) spec.replicas 5→6
+# # joe, jane: x (Update status) 2 status changes, the first at #
+# # joe: kubectl (Update scale) spec.replicas 3→5
+# # jane: kubectl (Apply) created
+`
+	if diff := cmp.Diff(want, general(jane.shows("history", "deploy/web", "--audit-log", log))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	all := documents(t, jane.shows("history", "deploy/web", "--audit-log", log, "-o", "json"))
+	if diff := cmp.Diff([]any{"joe"}, all[0]["users"]); diff != "" {
+		t.Errorf("as JSON (-want +got):\n%s", diff)
+	}
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatalf("read the log: %v", err)
+	}
+	if n := strings.Count(string(raw), `"gapless.io/resource-version":"1000`); n < 6 ||
+		strings.Contains(string(raw), `version":"0"`) {
+		t.Errorf("%d events have the annotation", n)
+	}
+
+	other := filepath.Join(t.TempDir(), "other.log")
+	if err := os.WriteFile(other, []byte("\n2026-11-27T14:00:00Z AUDIT: id=…\n"), 0o600); err != nil {
+		t.Fatalf("write a file: %v", err)
+	}
+	jane.fails("line 2 is no audit event in JSON", "history", "deploy/web", "--audit-log", other)
+	jane.fails("no such file", "history", "deploy/web", "--audit-log", other+"er")
+}
+
+// TestTheUpstreamsAuditLogServesARelay: kube-apiserver does not write our annotation, but may record the answers.
+func TestTheUpstreamsAuditLogServesARelay(t *testing.T) {
+	upstream, log := audited(t, "RequestResponse")
+	jane := newRig(t, upstream.User(t, "jane", "system:masters"))
+	relayed := newRig(t, relay(t, upstream))
+	relayed.shows("history", "cm")
+	jane.apply("a", configMaps+"/x", configMap("x", "1"))
+	jane.merge("b", configMaps+"/x", `{"data":{"a":"2"}}`)
+	raw, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatalf("read the log: %v", err)
+	}
+	foreign := strings.ReplaceAll(string(raw), `"gapless.io/`, `"example.com/`) + `{"kind":"Event","being":"wri`
+	log = filepath.Join(t.TempDir(), "foreign.log")
+	if err := os.WriteFile(log, []byte(foreign), 0o600); err != nil {
+		t.Fatalf("write the log: %v", err)
+	}
+	if out := relayed.shows("history", "cm/x", "--audit-log", log); strings.Count(out, " jane: ") != 2 {
+		t.Errorf("got\n%s", out)
+	}
+}
