@@ -2,9 +2,6 @@ package gapless
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
 	"net"
 	"net/http"
@@ -60,22 +57,11 @@ func (s *Server) controllerWrite(ctx context.Context, name string, t store.Txn, 
 // asAdministrator makes a request one of the administrator: as if its connection had shown the
 // certificate of the kubeconfig.
 func (s *Server) asAdministrator(r *http.Request) {
+	state, err := s.credentials.AdminConnection()
+	if err != nil {
+		s.cfg.Logger.WarnContext(r.Context(), "read the administrator's certificate", slog.Any("error", err))
+		return // the request stays its caller's
+	}
 	r.Header.Del("Authorization")
-	var chain []*x509.Certificate
-	certificate, _ := s.credentials.Admin()
-	for _, text := range [][]byte{certificate, s.credentials.CA()} {
-		block, _ := pem.Decode(text)
-		if block == nil {
-			return // the request stays its caller's
-		}
-		parsed, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			s.cfg.Logger.WarnContext(r.Context(), "read the administrator's certificate", slog.Any("error", err))
-			return
-		}
-		chain = append(chain, parsed)
-	}
-	r.TLS = &tls.ConnectionState{
-		HandshakeComplete: true, PeerCertificates: chain[:1], VerifiedChains: [][]*x509.Certificate{chain},
-	}
+	r.TLS = state
 }

@@ -44,6 +44,7 @@ import (
 	"github.com/gapless-io/gapless/internal/aggregator"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/controllers/manager"
+	"github.com/gapless-io/gapless/internal/dashboard/port"
 	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
@@ -118,6 +119,9 @@ type Config struct {
 	// Listen is the address, "host:port"; port 0 picks a free one. The default is
 	// DefaultListen, on the loopback interface.
 	Listen string
+	// DashboardListen is the address of the dashboard, a web page that shows what is kept and what changed; "" is none. On
+	// a loopback address it asks for no credentials, unless https:// stands before it. See docs/dashboard.md.
+	DashboardListen string
 	// History is how long superseded and deleted versions are kept; 0 means
 	// DefaultHistory, Forever (or any negative value) no limit. HistoryBytes limits
 	// their size in the same way; the minimum is MinHistoryBytes.
@@ -243,7 +247,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	if err := errors.Join(catalog.Check(c.EnableAdmissionPlugins, c.DisableAdmissionPlugins),
-		c.checkServiceRanges()); err != nil {
+		c.checkServiceRanges(), port.Check(c.DashboardListen)); err != nil {
 		return c, err
 	}
 	if c, err = c.authorization(); err != nil {

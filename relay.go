@@ -20,6 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/dashboard/port"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/relay/access"
@@ -44,6 +45,8 @@ type RelayConfig struct {
 	// DefaultRelayListen. Listener, if not nil, is used in its place; Run closes it.
 	Listen   string
 	Listener net.Listener
+	// DashboardListen is the address of the dashboard, as that of Config.
+	DashboardListen string
 	// TLSCertFile and TLSPrivateKeyFile are a serving certificate and its key, besides the
 	// relay's own.
 	TLSCertFile, TLSPrivateKeyFile string
@@ -115,6 +118,8 @@ type Relay struct {
 	documents   *pass.Documents
 	refusals    *limit.Refusals
 	tracing     *tracing.Provider // nil: none
+	front       *front.Front
+	page        *port.Port // the dashboard; nil: none
 }
 
 // NewRelay validates the configuration and returns a relay. It opens no files, sends nothing and
@@ -152,6 +157,9 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 	if cfg.Limits, err = cfg.Limits.withDefaults(); err != nil {
 		return nil, err
 	}
+	if err := port.Check(cfg.DashboardListen); err != nil {
+		return nil, err
+	}
 	return &Relay{cfg: cfg, ready: make(chan struct{})}, nil
 }
 
@@ -181,8 +189,13 @@ func (r *Relay) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, closing)
 		}
 	}()
+	if r.page, err = port.Listen(ctx, r.cfg.DashboardListen, RelayStatusPath); err != nil {
+		return err
+	}
+	defer r.page.Close()
 	r.credentials, err = auth.Open(dir, auth.Options{
-		Hosts: serve.CertificateHosts(r.cfg.Listen), Files: auth.Files{Cert: r.cfg.TLSCertFile, Key: r.cfg.TLSPrivateKeyFile},
+		Hosts: append(serve.CertificateHosts(r.cfg.Listen), port.CertificateHosts(r.cfg.DashboardListen)...),
+		Files: auth.Files{Cert: r.cfg.TLSCertFile, Key: r.cfg.TLSPrivateKeyFile},
 	})
 	if err != nil {
 		return err
@@ -220,6 +233,7 @@ func (r *Relay) serve(ctx context.Context) error {
 		g.Go(func() error { return r.clientCA.Run(running) })
 	}
 	web := r.webServer(running, handler)
+	g.Go(func() error { return r.page.Run(running, ctx.Done(), r.pages()) })
 	g.Go(func() error {
 		// Clients that come at once would be passed through, and stay at upstream.
 		within := discoverWithin
@@ -278,14 +292,18 @@ const discoverWithin = 10 * time.Second
 
 // webServer returns the HTTP server. Bodies and answers may take hours: they are upstream's.
 func (r *Relay) webServer(ctx context.Context, handler http.Handler) *http.Server {
-	current := r.credentials.ServerTLS
-	if r.clientCA != nil {
-		current = func() *tls.Config { return r.clientCA.Config(r.credentials.ServerTLS()) }
-	}
 	streams := r.cfg.Limits.StreamsPerConnection
-	web := serve.WebServer(handler, current, streams, r.cfg.Logger)     //nolint:contextcheck // a handshake has a context of its own
+	web := serve.WebServer(handler, r.handshake, streams, r.cfg.Logger) //nolint:contextcheck // a handshake has a context of its own
 	web.BaseContext = func(net.Listener) context.Context { return ctx } // upgraded connections end with it
 	return web
+}
+
+// handshake returns the configuration of a handshake.
+func (r *Relay) handshake() *tls.Config {
+	if r.clientCA != nil {
+		return r.clientCA.Config(r.credentials.ServerTLS())
+	}
+	return r.credentials.ServerTLS()
 }
 
 // handler makes the parts of the relay, and what decides which of them answers a request.
@@ -314,7 +332,8 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	r.refusals = limit.NewRefusals()
 	r.api = apiserver.New(ctx, apiserver.Config{
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
-		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
+		Authenticator: r.page.Reader().Authenticator(r.access), Authorizer: r.page.Reader().Authorizer(r.access),
+		Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
 		Checks: []apiserver.Check{
 			{Name: "storage-durable", Check: r.mirror.Durable},
 			{Name: "storage-writes", Check: r.mirror.Writable, ReadyOnly: true},
@@ -327,10 +346,11 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	})
 	r.documents = pass.NewDocuments(r.passing, r.access.Known)
 	r.restored(ctx, r.documents.Keep(r.kept("documents")))
-	return front.New(front.Config{
+	r.front = front.New(front.Config{
 		Relay: r.relay, Access: r.access, API: r.api, Passing: r.passing, Documents: r.documents,
 		StatusPath: RelayStatusPath, Status: func() (any, error) { return r.status() }, Tracing: r.tracing,
-	}), nil
+	})
+	return r.front, nil
 }
 
 func (r *Relay) newAccess(ctx context.Context) (*access.Access, error) {

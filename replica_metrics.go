@@ -55,13 +55,7 @@ func (g *replicaGauges) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	is := func(d *prometheus.Desc, yes bool) {
-		value := 0.0
-		if yes {
-			value = 1
-		}
-		gauge(d, value)
-	}
+	is := func(d *prometheus.Desc, yes bool) { gauge(d, map[bool]float64{true: 1}[yes]) }
 	if g.cluster == g.of.main {
 		is(g.leads, g.of.turn.Leads())
 		is(g.managed, g.of.manager() != "")

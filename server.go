@@ -35,9 +35,9 @@ import (
 	"github.com/gapless-io/gapless/internal/auth/nodes"
 	"github.com/gapless-io/gapless/internal/auth/rbac"
 	"github.com/gapless-io/gapless/internal/bootstrap"
+	"github.com/gapless-io/gapless/internal/dashboard/port"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
-	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/internal/seam"
@@ -71,7 +71,7 @@ type Server struct {
 	registry    *registry.Registry
 	live        *kinds.Live
 	api         *apiserver.Server
-	gate        *refusal.Gate    // in front of api
+	gate        *serve.Gate      // in front of api
 	faulty      *fault.Handler   // the rules in front of the gate; nil without faults
 	external    *external.Tokens // nil: none
 	authorizer  auth.Authorizer
@@ -94,6 +94,7 @@ type Server struct {
 	addresses   *addresses.Allocator // of Services
 	manifests   *manifest.Files
 	applied     Applied
+	page        *port.Port // the dashboard; nil: none
 	auditPolicy *audit.Policy
 	traces      *tracing.Configuration // nil: none
 	tracing     *tracing.Provider      // nil: none
@@ -106,7 +107,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: serve.NewBusy(), gate: &refusal.Gate{}}
+	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: serve.NewBusy(), gate: &serve.Gate{}}
 	s.called = seam.NewCalled(calls{s})
 	return s, nil
 }
@@ -139,6 +140,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if s.listener, err = serve.Listen(ctx, s.cfg.Listener, s.cfg.Listen); err != nil {
 		return err
 	}
+	if s.page, err = port.Listen(ctx, s.cfg.DashboardListen, ReplicaStatusPath); err != nil {
+		return errors.Join(err, s.closeListener())
+	}
+	defer s.page.Close()
 	if err := s.open(ctx); err != nil {
 		serve.RemoveEmpty(made)
 		return errors.Join(err, s.closeListener())
@@ -172,8 +177,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	certificates := auth.Options{
-		Hosts: serve.CertificateHosts(s.cfg.Listen), ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm),
-		Files: s.cfg.Authentication.files(),
+		Hosts:     append(serve.CertificateHosts(s.cfg.Listen), port.CertificateHosts(s.cfg.DashboardListen)...),
+		ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm),
+		Files:     s.cfg.Authentication.files(),
 	}
 	if s.credentials, err = auth.Open(s.cfg.DataDir, certificates); err == nil {
 		s.kubeconfig, err = s.credentials.WriteKubeconfig(s.url())
@@ -238,6 +244,7 @@ func (s *Server) serve(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return s.start(ctx, running, own.objects, live) })
+	g.Go(func() error { return s.page.Run(running, ctx.Done(), s.pages(refusals)) })
 	// The drain stops everything in order when ctx ends or a part fails.
 	g.Go(func() error {
 		select {
@@ -314,7 +321,8 @@ type parts struct {
 
 func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 	cfg := apiserver.Config{
-		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator,
+		Authenticator: s.page.Reader().Authenticator(p.authenticator), PrivateHealth: s.cfg.Authentication.PrivateHealth,
+		Tokens:     p.authenticator,
 		FrontProxy: s.cfg.Authentication.FrontProxy.ClientCAFile != "",
 		Discovery:  p.discovery, Ask: s.registry.Ask, Aggregator: s.behind,
 		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
@@ -323,9 +331,9 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 		Checks: slices.Concat([]apiserver.Check{{Name: "etcd", Check: s.registry.Ready, Live: s.registry.Alive}},
 			s.backend.checks, []apiserver.Check{
 				{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
-				{Name: "start", Check: s.gate.Opened, Boot: true},
+				{Name: "start", Check: s.gate.Started, Boot: true},
 			}),
-		Authorizer: s.authorizer,
+		Authorizer: s.page.Reader().Authorizer(s.authorizer),
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(),
 		Backup:     s.backupFunc(),

@@ -1,11 +1,8 @@
 package gapless
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -34,9 +31,6 @@ func (s *Server) Watches() []Watch {
 	<-s.ready
 	stats := s.registry.Stats()
 	open := s.api.Watches()
-	slices.SortFunc(open, func(a, b feed.Open) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.UserAgent, b.UserAgent))
-	})
 	all := make([]Watch, len(open))
 	for i, o := range open {
 		all[i] = Watch{

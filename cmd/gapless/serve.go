@@ -44,6 +44,7 @@ type serveFlags struct {
 	from          []string
 	readyFile     string
 	debugListen   string
+	dashboard     string
 	logFormat     string
 	logLevel      string
 	limits        gapless.Limits
@@ -108,9 +109,8 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringArrayVar(&f.from, "from", nil,
 		"directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "",
-		`file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
-	flags.StringVar(&f.debugListen, "debug-listen", "",
-		"loopback address to serve /debug/pprof/ on, without authentication (default none)")
+		`file to write {"url","kubeconfig","pid","debug","dashboard"} to once the server is ready`)
+	addressFlags(flags, &f)
 	flags.StringVar(&f.encryption, "encryption-provider-config", "",
 		"file that says which resources are encrypted in the data directory, and with which keys (EncryptionConfiguration of "+
 			"apiserver.config.k8s.io/v1)")
@@ -136,6 +136,15 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
 	return cmd
+}
+
+// addressFlags are about what else is served, besides the API.
+func addressFlags(flags *pflag.FlagSet, f *serveFlags) {
+	flags.StringVar(&f.debugListen, "debug-listen", "",
+		"loopback address to serve /debug/pprof/ on, without authentication (default none)")
+	flags.StringVar(&f.dashboard, "dashboard-listen", "",
+		"address to serve a web page on that shows what is kept, what changed and who watches: without credentials on a "+
+			"loopback address, otherwise, or after https://, with TLS and those of the API (default none)")
 }
 
 // dataFlags are about what is stored and where, and where the server listens.
@@ -191,7 +200,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		return gapless.Config{}, err
 	}
 	cfg := gapless.Config{
-		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen,
+		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, DashboardListen: f.dashboard,
 		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, EnableAdmissionPlugins: f.enable, DisableAdmissionPlugins: f.disable,
 		AdmissionControlConfigFile: f.admission, Controllers: f.controllers,
@@ -356,7 +365,7 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	announce(io, s, f, cfg)
 	if f.readyFile != "" {
 		if err := readyfile.Write(f.readyFile, readyfile.Ready{
-			URL: s.URL(), Kubeconfig: s.Kubeconfig(), Debug: debug.address(),
+			URL: s.URL(), Kubeconfig: s.Kubeconfig(), Debug: debug.address(), Dashboard: s.DashboardURL(),
 		}); err != nil {
 			cancel(err)
 			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
@@ -404,9 +413,9 @@ func announce(io streams, s *gapless.Server, f serveFlags, cfg gapless.Config) {
 	io.printf(`gapless serves the Kubernetes API at %s
   data     %s
   history  %s, at most %s
-%s%s
+%s%s%s
   export KUBECONFIG=%s
-`, s.URL(), where, age, bytes, manifestsLine(s.Applied()), faultsLine(cfg), s.Kubeconfig())
+`, s.URL(), where, age, bytes, manifestsLine(s.Applied()), dashboardLine(s.DashboardURL()), faultsLine(cfg), s.Kubeconfig())
 }
 
 // manifestsLine says what the start did with manifests; "" if there were none.
@@ -416,6 +425,14 @@ func manifestsLine(a gapless.Applied) string {
 	}
 	return fmt.Sprintf("  objects  %d created, %d updated, %d unchanged, from %d files\n",
 		a.Created, a.Updated, a.Unchanged, a.Files)
+}
+
+// dashboardLine says where the dashboard is; "" if there is none.
+func dashboardLine(url string) string {
+	if url == "" {
+		return ""
+	}
+	return "  page     " + url + "\n"
 }
 
 // faultsLine says how the run is repeated; "" without faults.

@@ -59,7 +59,7 @@ func newOverlay(dir, root, from string) (*overlay, error) {
 			}
 		}
 	}
-	for _, suite := range suites() {
+	for _, suite := range suites(false) {
 		if err := o.addSuite(from, suite); err != nil {
 			return nil, err
 		}

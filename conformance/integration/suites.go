@@ -1,7 +1,10 @@
 package integration
 
-// suites are the directories of upstream's tests below test/integration.
-func suites() []string {
+// suites are the directories of upstream's tests below test/integration. The rest takes minutes.
+func suites(short bool) []string {
+	if short {
+		return []string{"quota", "serviceaccount", "evictions"}
+	}
 	return append([]string{
 		"quota", "serviceaccount", "auth", "servicecidr", "service", "pods", "namespace", "evictions",
 	}, onDirectories()...)

@@ -187,8 +187,11 @@ func New(ctx context.Context, cfg Config) *Server {
 // Describe sends what each of the metrics is that the server answers scrapes with.
 func (s *Server) Describe(to chan<- *prometheus.Desc) { s.metrics.Describe(to) }
 
-// Watches returns the watches that are open, in no order.
+// Watches returns the watches that are open, the oldest first.
 func (s *Server) Watches() []feed.Open { return s.feeds.Open() }
+
+// Expired returns the last watches that got 410, the oldest first.
+func (s *Server) Expired() []feed.Expired { return s.feeds.Expired() }
 
 // Sent returns how many bytes the lists and watches of each resource have had so far.
 func (s *Server) Sent() (map[kinds.GroupVersionResource]int64, error) { return s.metrics.Sent() }

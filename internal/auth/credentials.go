@@ -2,8 +2,10 @@ package auth
 
 import (
 	"cmp"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -197,6 +199,25 @@ func (c *Credentials) CA() []byte {
 // Admin returns the administrator's certificate and key as PEM.
 func (c *Credentials) Admin() (cert, key []byte) {
 	return slices.Clone(c.admin.certPEM), slices.Clone(c.admin.keyPEM)
+}
+
+// AdminConnection returns what a connection says of itself that has shown the administrator's certificate.
+func (c *Credentials) AdminConnection() (*tls.ConnectionState, error) {
+	var chain []*x509.Certificate
+	for _, text := range [][]byte{c.admin.certPEM, c.CA()} {
+		block, _ := pem.Decode(text)
+		if block == nil {
+			return nil, errors.New("the administrator's certificate is not PEM")
+		}
+		parsed, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, parsed)
+	}
+	return &tls.ConnectionState{
+		HandshakeComplete: true, PeerCertificates: chain[:1], VerifiedChains: [][]*x509.Certificate{chain},
+	}, nil
 }
 
 // Issue returns a new client certificate and its key as PEM, for a user in some groups. It is

@@ -341,6 +341,15 @@ func (r *Registry) UnknownOf(gr kinds.GroupResource, namespace, name string) err
 // "deployments.apps"; nil until the store was loaded.
 func (r *Registry) Stats() map[string]watchcache.Stats { return r.caches.Stats() }
 
+// Reached returns up to which resourceVersion each resource is known, by the names of Stats.
+func (r *Registry) Reached() map[string]kube.ResourceVersion {
+	all := map[string]kube.ResourceVersion{}
+	for name, stats := range r.Stats() {
+		all[name] = stats.RV
+	}
+	return all
+}
+
 // Behind returns how many changes of a resource after a resourceVersion are in memory.
 func (r *Registry) Behind(gr kinds.GroupResource, rv kube.ResourceVersion) int {
 	cached := r.caches.Lookup(gr)

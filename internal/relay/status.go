@@ -69,3 +69,12 @@ func (r *Relay) Status() []Status {
 	slices.SortFunc(status, func(a, b Status) int { return cmp.Compare(a.Resource, b.Resource) })
 	return status
 }
+
+// Reached returns up to which resourceVersion each resource is mirrored, by name; 0: it is not.
+func (r *Relay) Reached() map[string]kube.ResourceVersion {
+	all := map[string]kube.ResourceVersion{}
+	for _, of := range r.Status() {
+		all[of.Resource] = of.ResourceVersion
+	}
+	return all
+}

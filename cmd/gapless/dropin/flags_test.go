@@ -177,6 +177,14 @@ func TestRequestsAreTracedAsTheFlagOfKubeAPIServerSays(t *testing.T) {
 	}
 }
 
+func TestTheDashboardIsServedBesideKubeAPIServersPort(t *testing.T) {
+	const flag = "--dashboard-listen=127.0.0.1:0"
+	args, ignored, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+flag)
+	if err != nil || !slices.Contains(args, flag) || len(ignored) > 0 {
+		t.Errorf("%v, %v, %v", args, ignored, err)
+	}
+}
+
 func TestFlagsThatProtectAreNeverIgnored(t *testing.T) {
 	const base = "--etcd-servers=http://127.0.0.1:1 "
 	for flag, reason := range map[string]string{

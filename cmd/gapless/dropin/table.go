@@ -20,6 +20,7 @@ func apiserverTable() table {
 		service-account-issuer service-account-jwks-uri service-account-key-file service-account-signing-key-file
 		service-cluster-ip-range service-node-port-range
 		tls-cert-file tls-private-key-file token-auth-file tracing-config-file`)
+	t.add(passed, "", "dashboard-listen") // kube-apiserver has no such flag: nobody gives it by chance
 	t.add(handled, "", `admission-control authentication-config authorization-config authorization-mode bind-address
 		cert-dir disable-admission-plugins enable-admission-plugins etcd-prefix etcd-servers max-mutating-requests-inflight
 		max-requests-inflight secure-port tls-min-version v`)

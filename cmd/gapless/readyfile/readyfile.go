@@ -23,6 +23,8 @@ type Ready struct {
 	CA    string `json:"ca,omitempty"`
 	PID   int    `json:"pid"`
 	Debug string `json:"debug,omitempty"`
+	// Dashboard is the URL of the dashboard.
+	Dashboard string `json:"dashboard,omitempty"`
 }
 
 // Check checks that the file can be written, before anything is created. It

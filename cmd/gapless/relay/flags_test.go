@@ -93,11 +93,12 @@ func TestEachFlagDoesSomething(t *testing.T) {
 		"tracing-config-file":    {"t", func(g given) bool { return g.TracingConfigFile == "t" }},
 		"tls-private-key-file":   {"k", func(g given) bool { return g.TLSPrivateKeyFile == "k" }},
 		// written: TestARelayServesAClientByItsKubeconfig
-		"ready-file":   {"r", func(g given) bool { return g.flags.readyFile == "r" }},
-		"debug-listen": {"d", func(g given) bool { return g.flags.debugListen == "d" }},
-		"max-watches":  {"7", func(g given) bool { return g.Limits.Watches == 7 }},
-		"log-format":   {"json", func(g given) bool { return g.log == "json info" }},
-		"log-level":    {"debug", func(g given) bool { return g.log == "text debug" }},
+		"ready-file":       {"r", func(g given) bool { return g.flags.readyFile == "r" }},
+		"debug-listen":     {"d", func(g given) bool { return g.flags.debugListen == "d" }},
+		"dashboard-listen": {"127.0.0.1:0", func(g given) bool { return g.DashboardListen == "127.0.0.1:0" }},
+		"max-watches":      {"7", func(g given) bool { return g.Limits.Watches == 7 }},
+		"log-format":       {"json", func(g given) bool { return g.log == "json info" }},
+		"log-level":        {"debug", func(g given) bool { return g.log == "text debug" }},
 	}
 	var f flags
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -146,10 +146,14 @@ func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 	flags.StringVar(&f.config.Access.FrontProxyKeyFile, "proxy-client-key-file", "", "its private key")
 	flags.StringVar(&f.config.TLSCertFile, "tls-cert-file", "", "serving certificate (default one of the relay's own CA)")
 	flags.StringVar(&f.config.TLSPrivateKeyFile, "tls-private-key-file", "", "its private key")
-	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","ca","pid","debug"} to once the relay accepts requests`)
+	flags.StringVar(&f.readyFile, "ready-file", "",
+		`file to write {"url","ca","pid","debug","dashboard"} to once the relay accepts requests`)
 	flags.StringVar(&f.debugListen, "debug-listen", "",
 		"loopback address to serve /debug/pprof/ on, without authentication (default none)")
 	TracingFlag(flags, &f.config.TracingConfigFile)
+	flags.StringVar(&f.config.DashboardListen, "dashboard-listen", "",
+		"address to serve a web page on that shows what is mirrored, what changed and who watches: without credentials on a "+
+			"loopback address, otherwise, or after https://, with TLS and those of the API (default none)")
 	p.Limits(flags, &f.config.Limits)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
@@ -306,8 +310,13 @@ func (p Program) run(ctx context.Context, f flags) error {
 	}
 	_, _ = fmt.Fprintf(p.Out, "gapless relays %s at %s\n\n  gapless relay kubeconfig --from FILE --server %s --ca %s > relayed\n",
 		cfg.Upstream.Host, r.URL(), r.URL(), ca)
+	if url := r.DashboardURL(); url != "" {
+		_, _ = fmt.Fprintf(p.Out, "\n  page     %s\n", url)
+	}
 	if f.readyFile != "" {
-		if err := readyfile.Write(f.readyFile, readyfile.Ready{URL: r.URL(), CA: ca, Debug: debug}); err != nil {
+		if err := readyfile.Write(f.readyFile, readyfile.Ready{
+			URL: r.URL(), CA: ca, Debug: debug, Dashboard: r.DashboardURL(),
+		}); err != nil {
 			cancel(err)
 			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
 		}

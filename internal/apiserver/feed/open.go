@@ -1,6 +1,8 @@
 package feed
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/gapless-io/gapless/kube"
@@ -33,8 +35,16 @@ type Open struct {
 	WritingSince time.Time
 }
 
-// Open returns the watches that are open, in no order.
+// Open returns the watches that are open, the oldest first.
 func (s *Set) Open() []Open {
+	all := s.unsorted()
+	slices.SortFunc(all, func(a, b Open) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.UserAgent, b.UserAgent))
+	})
+	return all
+}
+
+func (s *Set) unsorted() []Open {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]Open, 0, len(s.open))

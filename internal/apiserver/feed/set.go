@@ -24,6 +24,7 @@ type Set struct {
 	// mu guards what follows, and keeps a feed from ending while it is limited.
 	mu      sync.Mutex
 	open    map[*Feed]struct{}
+	expired []Expired     // the last ones
 	running int           // from before the connection is taken over to the end
 	idle    chan struct{} // not nil while Wait waits; closed when none is running
 }
@@ -174,6 +175,7 @@ func (s *Set) Run(f *Feed) {
 	f.sink.Limit(f.cfg.Deadline.Add(overtime))
 	if f.cfg.Failed != nil {
 		f.fail(f.cfg.Failed)
+		s.expires(f, f.cfg.Failed)
 		return
 	}
 	began := time.Now()
@@ -181,6 +183,7 @@ func (s *Set) Run(f *Feed) {
 		return
 	}
 	why := f.run()
+	s.expires(f, why)
 	if errors.Is(why, ErrDraining) {
 		end = stream.Shutdown
 	}

@@ -74,6 +74,22 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// Inside returns what answers requests of this process that have no credentials for upstream: what the mirror has, and
+// the status. Everything else is 404.
+func (f *Front) Inside() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		reading, mirrored := f.cfg.Relay.Reading(req)
+		switch {
+		case mirrored:
+			f.cfg.API.ServeReading(w, req, reading.Route, &reading.Asked)
+		case req.URL.Path == f.cfg.StatusPath:
+			f.writeStatus(w, nil)
+		default:
+			http.NotFound(w, req)
+		}
+	})
+}
+
 // until passes a request on. A watch ends when upstream's history has become another one.
 func (f *Front) until(reading relay.Reading) http.Handler {
 	if reading.Replaced == nil {
@@ -101,6 +117,11 @@ func (f *Front) serveStatus(w http.ResponseWriter, req *http.Request) {
 	if err == nil {
 		err = f.mayAskStatus(req, caller)
 	}
+	f.writeStatus(w, err)
+}
+
+// writeStatus answers what is mirrored, unless err refuses that.
+func (f *Front) writeStatus(w http.ResponseWriter, err error) {
 	var body []byte
 	if err == nil {
 		var status any

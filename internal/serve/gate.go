@@ -1,4 +1,4 @@
-package refusal
+package serve
 
 import (
 	"errors"
@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Gate is in front of an API. Until it is opened it lets in only checks of health: a start can take
+// Gate is in front of the API. Until it is opened it lets in only checks of health: a start can take
 // long, and what asks whether the process lives must not end it because of that.
 type Gate struct {
-	API http.Handler
-
+	API    http.Handler
 	opened atomic.Bool
 }
 
-// Open lets all requests in.
+// Open lets all requests in from now on.
 func (g *Gate) Open() { g.opened.Store(true) }
 
 // ServeHTTP implements http.Handler.
@@ -29,11 +29,11 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	// So that the next attempt reaches another server where a balancer distributes connections.
 	w.Header().Set("Connection", "close") // of HTTP/2 net/http makes a GOAWAY
-	Write(w, wire.Unavailable("the server is starting: /readyz says what it waits for", time.Second))
+	refusal.Write(w, wire.Unavailable("the server is starting: /readyz says what it waits for", time.Second))
 }
 
-// Opened is a check of health: nil when requests are let in.
-func (g *Gate) Opened() error {
+// Started is a check of health: nil when requests are let in.
+func (g *Gate) Started() error {
 	if g.opened.Load() {
 		return nil
 	}

@@ -1,0 +1,2 @@
+// Package dashboard looks at the pages of the dashboard in Chromium.
+package dashboard

@@ -1,0 +1,40 @@
+package gapless
+
+import (
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/dashboard/port"
+)
+
+// DashboardURL returns the URL of the dashboard, "" if there is none. It blocks until the server is ready.
+func (s *Server) DashboardURL() string {
+	<-s.ready
+	return s.page.URL()
+}
+
+// pages is what the dashboard shows.
+func (s *Server) pages(refusals *limit.Refusals) port.Config {
+	return port.Config{
+		API: s.gate, Inside: s.gate, StatusPath: ReplicaStatusPath, Live: s.live, Watches: s.api.Watches,
+		Expired: s.api.Expired,
+		Reached: s.registry.Reached,
+		TLS:     s.credentials.ServerTLS, Bounds: s.cfg.Limits.bounds(), Streams: s.cfg.Limits.StreamsPerConnection,
+		Refusals: refusals, About: "serve " + Version().GitVersion, Logger: s.cfg.Logger,
+	}
+}
+
+// DashboardURL returns the URL of the dashboard, "" if there is none. It blocks until the relay is ready.
+func (r *Relay) DashboardURL() string {
+	<-r.ready
+	return r.page.URL()
+}
+
+// pages is what the dashboard shows.
+func (r *Relay) pages() port.Config {
+	return port.Config{
+		API: r.front, Inside: r.front.Inside(), StatusPath: RelayStatusPath, Live: r.relay.Live(), Watches: r.api.Watches,
+		Expired: r.api.Expired, Mirrored: true,
+		Reached: r.relay.Reached,
+		TLS:     r.handshake, Bounds: r.cfg.Limits.bounds(), Streams: r.cfg.Limits.StreamsPerConnection,
+		Refusals: r.refusals, About: "relay of " + r.cfg.Upstream.Host, Logger: r.cfg.Logger,
+	}
+}

@@ -1,0 +1,486 @@
+package dashboard_test
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless"
+)
+
+// maxPage is how large a page may be.
+const maxPage = 150 << 10
+
+// api sends requests to an API server.
+type api struct {
+	t      testing.TB
+	client *http.Client
+	url    string
+}
+
+// apiOf returns one with the credentials of a configuration.
+func apiOf(t testing.TB, cfg *rest.Config) api {
+	t.Helper()
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatalf("make a client: %v", err)
+	}
+	t.Cleanup(client.CloseIdleConnections)
+	return api{t, client, cfg.Host}
+}
+
+// send sends a body as JSON, or as a merge patch.
+func (a api) send(method, path, body string) {
+	a.t.Helper()
+	r, err := http.NewRequestWithContext(a.t.Context(), method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatalf("make a request: %v", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	r.Header.Set("User-Agent", "tester")
+	got, err := a.client.Do(r)
+	if err != nil {
+		a.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	text, err := io.ReadAll(got.Body)
+	if closing := got.Body.Close(); err != nil || closing != nil || got.StatusCode/100 != 2 {
+		a.t.Fatalf("%s %s: %s %s, %v, %v", method, path, got.Status, text, err, closing)
+	}
+}
+
+// page is a dashboard as a reader sees it.
+type page struct {
+	t      testing.TB
+	client *http.Client
+	url    string
+	header http.Header
+}
+
+func pageAt(t testing.TB, url string) page {
+	t.Helper()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return page{t, &http.Client{Transport: transport}, url, http.Header{}}
+}
+
+// get returns the status and the body, and checks what is true of every page.
+func (p page) get(path string) (int, string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+path, http.NoBody)
+	if err != nil {
+		p.t.Fatalf("make a request for %s: %v", path, err)
+	}
+	r.Header = p.header.Clone()
+	got, err := p.client.Do(r)
+	if err != nil {
+		p.t.Fatalf("get %s: %v", path, err)
+	}
+	text, err := io.ReadAll(got.Body)
+	if closing := got.Body.Close(); err != nil || closing != nil {
+		p.t.Fatalf("read %s: %v, %v", path, err, closing)
+	}
+	if len(text) > maxPage {
+		p.t.Errorf("%s has %d bytes", path, len(text))
+	}
+	if csp := got.Header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; script-src 'self';") {
+		p.t.Errorf("%s has the policy %q", path, csp)
+	}
+	return got.StatusCode, string(text)
+}
+
+// shows checks that a page is there and has some texts.
+func (p page) shows(path string, texts ...string) string {
+	p.t.Helper()
+	code, body := p.get(path)
+	if code != http.StatusOK {
+		p.t.Errorf("%s: %d %s", path, code, main(body))
+	}
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			p.t.Errorf("%s lacks %q: %s", path, text, main(body))
+		}
+	}
+	return body
+}
+
+// main is what a page says, for messages.
+func main(body string) string {
+	_, text, _ := strings.Cut(body, "<main")
+	text, _, _ = strings.Cut(text, "</main>")
+	return text[:min(len(text), 4000)]
+}
+
+var (
+	links = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
+	// made finds what a value from the API would have made if it was not escaped.
+	made = regexp.MustCompile(`(?i)<(img|script>alert)|javascript:`)
+)
+
+// crawl follows all links, calls visit with each page, and returns how many there are.
+func (p page) crawl(visit func(path, body string)) int {
+	p.t.Helper()
+	seen, next := map[string]bool{"/": true}, []string{"/"}
+	for len(next) > 0 {
+		path := next[0]
+		next = next[1:]
+		code, body := p.get(path)
+		if code != http.StatusOK {
+			p.t.Errorf("a link leads to %s: %d %s", path, code, main(body))
+		}
+		visit(path, body)
+		for _, found := range links.FindAllStringSubmatch(body, -1) {
+			to := html.UnescapeString(found[1])
+			if strings.HasPrefix(to, "/") && !seen[to] {
+				seen[to] = true
+				next = append(next, to)
+			} else if !strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "#") && !strings.HasPrefix(to, "data:") {
+				p.t.Errorf("%s has a link to %q", path, to)
+			}
+		}
+	}
+	return len(seen)
+}
+
+// runServer runs a server in memory until stop is called, or the test ends.
+func runServer(t testing.TB, change func(*gapless.Config)) (s *gapless.Server, stop func()) {
+	t.Helper()
+	cfg := gapless.Config{
+		Memory: true, Listen: "127.0.0.1:0", DashboardListen: "127.0.0.1:0", Bootstrap: gapless.BootstrapNone,
+		Limits: gapless.Limits{ResetsPerMinute: 1 << 20},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := gapless.New(cfg)
+	if err != nil {
+		t.Fatalf("make a server: %v", err)
+	}
+	stop = until(t, s.Run, s.Ready())
+	return s, stop
+}
+
+// until runs a program until the returned function is called, or the test ends.
+func until(t testing.TB, run func(context.Context) error, ready <-chan struct{}) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }() // it ends with stop
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("it ended: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	select {
+	case <-ready:
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("it is not ready: %v", err)
+	}
+	return stop
+}
+
+const (
+	secretValue = "correct-horse"
+	encoded     = "Y29ycmVjdC1ob3JzZQ=="
+	odd         = `x"><img src=x onerror=alert(1)>&'`
+)
+
+// fill makes objects of many kinds, and changes, deletes and recreates some.
+func fill(a api) {
+	a.send("POST", "/api/v1/namespaces", `{"metadata":{"name":"shop"}}`)
+	const maps = "/api/v1/namespaces/shop/configmaps"
+	a.send("POST", maps, `{"metadata":{"name":"web","labels":{"app":"web"}},"data":{"color":"blue"}}`)
+	a.send("PATCH", maps+"/web", `{"data":{"color":"green","html":"<script>alert(1)</script>"}}`)
+	a.send("DELETE", maps+"/web", ``)
+	a.send("POST", maps, `{"metadata":{"name":"web","labels":{"app":"web"}},"data":{"color":"red"}}`)
+	a.send("POST", "/api/v1/namespaces/shop/pods",
+		`{"metadata":{"name":"one"},"spec":{"containers":[{"name":"c","image":"a:1"}]}}`)
+	a.send("PATCH", "/api/v1/namespaces/shop/pods/one/status", `{"status":{"phase":"Running"}}`)
+	a.send("POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles", fmt.Sprintf(`{"metadata":{"name":%q}}`, odd))
+	const secrets = "/api/v1/namespaces/shop/secrets"
+	applied := `"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"key\":\"` + encoded + `\"}}"}`
+	a.send("POST", secrets, `{"metadata":{"name":"db",`+applied+`},"stringData":{"key":"`+secretValue+`"}}`)
+	a.send("PATCH", secrets+"/db", `{"data":{"key":"`+encoded+`","more":"`+encoded+`"}}`)
+	a.send("DELETE", secrets+"/db", ``)
+	a.send("POST", secrets, `{"metadata":{"name":"db"},"data":{"key":"`+encoded+`"}}`)
+	a.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"widgets.example.com"},
+"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1",
+"served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`)
+}
+
+// widgets makes and changes a custom resource, once it is served.
+func widgets(a api) {
+	a.t.Helper()
+	const path = "/apis/example.com/v1/namespaces/shop/widgets"
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		r, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.url+path, http.NoBody)
+		if err != nil {
+			a.t.Fatalf("make a request: %v", err)
+		}
+		got, err := a.client.Do(r)
+		if err != nil {
+			a.t.Fatalf("list widgets: %v", err)
+		}
+		_ = got.Body.Close()
+		if got.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			a.t.Fatal("widgets are not served")
+		}
+	}
+	const widget = `"apiVersion":"example.com/v1","kind":"Widget"`
+	a.send("POST", path, `{`+widget+`,"metadata":{"name":"w"},"spec":{"size":1}}`)
+	a.send("PATCH", path+"/w", `{"spec":{"size":2}}`)
+}
+
+// TestEveryPageShowsWhatIsKept reads all pages of a server to which links lead.
+func TestEveryPageShowsWhatIsKept(t *testing.T) {
+	s, _ := runServer(t, nil)
+	a := apiOf(t, s.RESTConfig())
+	fill(a)
+	widgets(a)
+	p := pageAt(t, s.DashboardURL())
+	p.shows("/", "configmaps", "widgets", "secrets", "clusterroles")
+	p.shows("/?all=1", "leases")
+	p.shows("/timeline?ns=shop", "Pod shop/one", "Widget shop/w", "spec.size 1→2", "status.phase", "ConfigMap shop/web",
+		"by tester", `class="deleted"`)
+	p.shows("/timeline?kind=widgets.v1.example.com", "Widget shop/w")
+	p.shows("/timeline?label=app%3Dweb", "ConfigMap shop/web")
+	p.shows("/timeline?text=green", "ConfigMap shop/web")
+	p.shows("/timeline?manager=nobody", "No changes")
+	p.shows("/timeline?label=%3D%3D%3D", `class="bad"`) // says what is wrong
+	life := p.shows("/object?r=configmaps.v1&ns=shop&name=web", `class="recreated`, `class="deleted"`, `class="changed"`,
+		"color: red", "Download as YAML")
+	found := regexp.MustCompile(`<li class="changed">\s*<span[^>]*><input[^>]* value="(\d+)"`).FindStringSubmatch(life)
+	if found == nil {
+		t.Fatalf("there is no change: %s", main(life))
+	}
+	p.shows("/object?r=configmaps.v1&ns=shop&name=web&b="+found[1], "<td>  color: blue</td><td>  color: green</td>",
+		"&lt;script&gt;alert(1)&lt;/script&gt;")
+	p.shows("/object?r=clusterroles.v1.rbac.authorization.k8s.io&name="+url.QueryEscape(odd), "img src=x onerror=alert(1)")
+	p.shows("/object?r=secrets.v1&ns=shop&name=db&reveal=1", "key: (13 bytes, hash ", `class="recreated`)
+	p.shows("/object.yaml?r=secrets.v1&ns=shop&name=db&reveal=1", "key: (13 bytes, hash ")
+	p.shows("/object.yaml?r=pods.v1&ns=shop&name=one", "phase: Running")
+	p.shows("/between?ns=shop&a=9000000000&b="+found[1], "added", "Widget shop/w", "Pod shop/one")
+	p.shows("/between?a="+found[1]+"&b=9000000000", "widgets.v1.example.com: its history begins at ") // with its definition
+	p.shows("/watches")
+	visited := p.crawl(func(path, body string) {
+		if strings.Contains(body, secretValue) || strings.Contains(body, encoded) {
+			t.Errorf("%s shows the data of a Secret", path)
+		}
+		if bad := made.FindString(body); bad != "" && !strings.HasPrefix(path, "/object.yaml") {
+			t.Errorf("%s has %q, which was to be escaped", path, bad)
+		}
+	})
+	if visited < 40 {
+		t.Errorf("links lead to %d pages only", visited)
+	}
+	for path, want := range map[string]int{
+		"/object?r=pods.v1&name=one": 404, "/object?r=nothing.v1&name=a": 404, "/object?r=pods.v1&ns=shop&name=one&b=x": 400,
+		"/between?a=1": 400, "/nothing": 404, "/login": 404, "/object.yaml?r=pods.v1&ns=shop&name=one&rv=1": 404,
+	} {
+		if code, body := p.get(path); code != want {
+			t.Errorf("%s: %d, want %d: %s", path, code, want, main(body))
+		}
+	}
+	p.header.Set("Origin", "https://attacker.example")
+	if code, _ := p.get("/timeline"); code != http.StatusForbidden {
+		t.Errorf("a page of another site: %d", code)
+	}
+}
+
+// TestPagesAreSmall shows large objects, which every page cuts.
+func TestPagesAreSmall(t *testing.T) {
+	s, _ := runServer(t, nil)
+	a, p := apiOf(t, s.RESTConfig()), pageAt(t, s.DashboardURL())
+	const maps = "/api/v1/namespaces/default/configmaps"
+	var data []string
+	for i := range 400 {
+		data = append(data, fmt.Sprintf(`"%s-%d":"%s"`, strings.Repeat("key", 60), i, strings.Repeat(`\"&<`, 100)))
+	}
+	large := "{" + strings.Join(data, ",") + "}"
+	for i := range 40 {
+		a.send("POST", maps, fmt.Sprintf(`{"metadata":{"name":"%s-%d"}}`, strings.Repeat("long-", 45), i))
+		a.send("PATCH", fmt.Sprintf("%s/%s-%d", maps, strings.Repeat("long-", 45), i), `{"data":`+large+`}`)
+	}
+	for i := range 40 {
+		a.send("PATCH",
+			maps+"/"+strings.Repeat("long-", 45)+"-1", fmt.Sprintf(`{"data":{"%s":"%d"}}`, strings.Repeat("n", 250), i))
+	}
+	for _, path := range []string{
+		"/", "/timeline", "/object?r=configmaps.v1&ns=default&name=" + strings.Repeat("long-", 45) + "-1",
+		"/object?r=configmaps.v1&ns=default&name=" + strings.Repeat("long-", 45) + "-2", "/between?a=1000000001&b=9000000000",
+	} {
+		if size := len(p.shows(path)); size > maxPage { // which get reports
+			t.Logf("%s has %d KiB", path, size>>10)
+		}
+	}
+}
+
+func TestThePagesOfAnEmptyServer(t *testing.T) {
+	s, _ := runServer(t, nil)
+	p := pageAt(t, s.DashboardURL())
+	p.shows("/", "namespaces")
+	p.shows("/timeline?ns=nothing", "No changes")
+	p.shows("/watches", "No watch is open")
+	p.shows("/object?r=pods.v1&ns=a&name=b", "No changes are kept") // there never was one
+	p.crawl(func(string, string) {})
+}
+
+// tokens is a file with the tokens of jane, who may do nothing, and root.
+func tokens(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(file, []byte("token-jane,jane,1\ntoken-root,root,2,system:masters\n"), 0o600); err != nil {
+		t.Fatalf("write tokens: %v", err)
+	}
+	return file
+}
+
+// TestOfThePastSomebodySeesWhatTheAPIShows asks as several callers.
+func TestOfThePastSomebodySeesWhatTheAPIShows(t *testing.T) {
+	s, _ := runServer(t, func(c *gapless.Config) {
+		c.DashboardListen, c.Authentication.TokenAuthFile = "https://127.0.0.1:0", tokens(t)
+	})
+	a := apiOf(t, s.RESTConfig())
+	fill(a)
+	widgets(a)
+	cfg := rest.AnonymousClientConfig(s.RESTConfig())
+	anonymous, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatalf("make a client: %v", err)
+	}
+	t.Cleanup(anonymous.CloseIdleConnections)
+	anonymous.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	as := func(token string) page {
+		p := page{t, anonymous, s.DashboardURL(), http.Header{}}
+		if token != "" {
+			p.header.Set("Authorization", "Bearer "+token)
+		}
+		return p
+	}
+	const object = "r=configmaps.v1&ns=shop&name=web"
+	all := []string{
+		"/", "/?all=1", "/timeline", "/timeline?ns=shop", "/between?a=1&b=9000000000", "/watches", "/object?" + object,
+		"/object.yaml?" + object, "/object?r=secrets.v1&ns=shop&name=db&reveal=1", "/live",
+	}
+	secret := regexp.MustCompile(`shop/|web|\bdb\b|` + secretValue + "|" + encoded)
+	for _, path := range all {
+		for _, token := range []string{"", "forged"} {
+			if code, body := as(token).get(path); code != http.StatusUnauthorized || secret.MatchString(main(body)) {
+				t.Errorf("%s for nobody, with token %q: %d %s", path, token, code, main(body))
+			}
+		}
+		want := http.StatusOK
+		if strings.HasPrefix(path, "/object") || path == "/watches" {
+			want = http.StatusForbidden
+		}
+		if path == "/live" { // says nothing about objects, and does not end
+			continue
+		}
+		code, body := as("token-jane").get(path)
+		body = strings.ReplaceAll(main(body), "configmaps &#34;web&#34;", "") // she knows what she asked for
+		body = strings.ReplaceAll(body, "secrets &#34;db&#34;", "")
+		body = regexp.MustCompile(`<form class="filters"(?s:.*?)</form>`).ReplaceAllString(body, "") // kinds
+		body = strings.ReplaceAll(body, "webhook", "")
+		if code != want || secret.MatchString(body) {
+			t.Errorf("%s for jane, who may read nothing: %d, want %d: %s", path, code, want, body)
+		}
+	}
+	root := as("token-root")
+	root.shows("/", "configmaps")
+	root.shows("/object?"+object, "color: red")
+	for path, shown := range map[string]bool{
+		"/object?r=secrets.v1&ns=shop&name=db": false, "/object?r=secrets.v1&ns=shop&name=db&reveal=1": true,
+		"/object.yaml?r=secrets.v1&ns=shop&name=db": false, "/object.yaml?r=secrets.v1&ns=shop&name=db&reveal=1": true,
+		"/timeline?kind=secrets.v1&reveal=1": false, "/between?a=1000000000&b=9000000000&kind=secrets.v1&reveal=1": false,
+	} {
+		if body := root.shows(path); strings.Contains(body, encoded) != shown {
+			t.Errorf("%s shows the data of a Secret: %v", path, !shown)
+		}
+	}
+	a.send("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles",
+		`{"metadata":{"name":"maps"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["list"]}]}`)
+	a.send("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings", `{"metadata":{"name":"maps"},
+"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"maps"},
+"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"jane"}]}`)
+	eventually(t, "jane may list ConfigMaps", func() bool {
+		_, body := as("token-jane").get("/timeline?ns=shop")
+		return strings.Contains(body, "ConfigMap shop/web") && !strings.Contains(body, "Pod shop/one")
+	})
+	if _, body := as("token-jane").get("/timeline"); strings.Contains(body, "shop/web") {
+		t.Errorf("jane may list ConfigMaps in shop only, and sees those of all namespaces: %s", main(body))
+	}
+	certified := page{t, a.client, s.DashboardURL(), http.Header{}}
+	certified.shows("/object?"+object, "color: red")
+
+	code, cookies := logIn(t, anonymous, s.DashboardURL(), "token-root", "")
+	if code != http.StatusSeeOther || len(cookies) != 1 {
+		t.Fatalf("log in: %d, %v", code, cookies)
+	}
+	if c := cookies[0]; !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode {
+		t.Errorf("the cookie is %v", c)
+	}
+	session := as("")
+	session.header.Set("Cookie", cookies[0].Name+"="+cookies[0].Value)
+	session.shows("/object?"+object, "color: red")
+	for token, origin := range map[string]string{"forged": "", "token-root": "https://attacker.example"} {
+		if code, cookies := logIn(t, anonymous, s.DashboardURL(), token, origin); code/100 != 4 || len(cookies) > 0 {
+			t.Errorf("logged in with %s from %q: %d", token, origin, code)
+		}
+	}
+}
+
+// logIn sends the form with a token.
+func logIn(t *testing.T, c *http.Client, at, token, origin string) (code int, cookies []*http.Cookie) {
+	t.Helper()
+	form := strings.NewReader(url.Values{"token": {token}}.Encode())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at+"/login", form)
+	if err != nil {
+		t.Fatalf("make a request: %v", err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	got, err := c.Do(r)
+	if err != nil {
+		t.Fatalf("log in: %v", err)
+	}
+	_ = got.Body.Close()
+	return got.StatusCode, got.Cookies()
+}
+
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("waited 30 s in vain: %s", what)
+		}
+	}
+}
