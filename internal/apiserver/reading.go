@@ -88,10 +88,13 @@ func (e *FallbackError) Released() {
 // fallBack lets Reading.Fallback answer a request if err says so, and reports whether it has.
 func fallBack(rec *recorder, r *http.Request, rt resolved, err error) bool {
 	fallback, is := errors.AsType[*FallbackError](err)
-	if !is || rt.reading == nil || rt.reading.Fallback == nil {
+	if !is {
 		return false
 	}
 	defer fallback.Released()
+	if rt.reading == nil || rt.reading.Fallback == nil {
+		return false
+	}
 	clear(rec.Header()) // the answer has its own
 	rec.elsewhere = true
 	sent := rt.sent.WithContext(r.Context())

@@ -2,7 +2,7 @@ package dashboard
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,11 +62,15 @@ func (a *answer) Write(b []byte) (int, error) {
 
 // ask returns the body of an answer of the API to the caller of r. Errors: *Refusal.
 func (d *Dashboard) ask(r *http.Request, path, accept string) ([]byte, error) {
+	if errors.Is(r.Context().Err(), context.DeadlineExceeded) { // of which the API would abort the page
+		return nil, &Refusal{Code: http.StatusGatewayTimeout, Message: "there was no time left to read it"}
+	}
 	to, err := http.NewRequestWithContext(r.Context(), http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return nil, &Refusal{Code: http.StatusBadRequest, Message: "the path of the API is invalid"}
 	}
 	to.RequestURI, to.RemoteAddr, to.Host = path, r.RemoteAddr, r.Host
+	to.Proto, to.ProtoMajor, to.ProtoMinor = r.Proto, r.ProtoMajor, r.ProtoMinor // limits of connections look at it
 	to.Header.Set("Accept", accept)
 	to.Header.Set("User-Agent", "gapless-dashboard")
 	to = d.identify(to, r)
@@ -176,11 +180,14 @@ type selection struct {
 
 // changes asks for a page of the past of a selection. It is nil if who serves the resource keeps none.
 func (d *Dashboard) changes(r *http.Request, of selection, query url.Values, accept string) (*changes, error) {
-	newest := cmp.Or(of.Of.Reached, d.cfg.Newest())
-	if number(query.Get("after")) >= newest {
+	newest := of.Of.Reached
+	if newest == 0 && (query.Has("after") || query.Has("upTo")) {
+		newest = d.cfg.Newest() // which looks at every resource
+	}
+	if query.Has("after") && number(query.Get("after")) >= newest {
 		return &changes{}, nil // the API would wait for it
 	}
-	if upTo := number(query.Get("upTo")); upTo > newest {
+	if number(query.Get("upTo")) > newest {
 		query.Del("upTo")
 	}
 	if of.Of.Reached > 0 && !query.Has("upTo") {

@@ -77,6 +77,7 @@ type Dashboard struct {
 	cfg   Config
 	mux   *http.ServeMux
 	pages map[string]*template.Template
+	busy  chan struct{} // has an element for each page that is made
 }
 
 //go:embed assets
@@ -87,7 +88,9 @@ func New(cfg Config) (*Dashboard, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Dashboard{cfg: cfg, mux: http.NewServeMux(), pages: map[string]*template.Template{}}
+	d := &Dashboard{
+		cfg: cfg, mux: http.NewServeMux(), pages: map[string]*template.Template{}, busy: make(chan struct{}, pagesAtOnce),
+	}
 	for _, name := range []string{"overview", "timeline", "object", "between", "watches", "relay", "login", "problem"} {
 		page, err := template.New("layout.html").Funcs(functions()).ParseFS(assets, "assets/layout.html", "assets/"+name+".html")
 		if err != nil {
@@ -118,13 +121,27 @@ func New(cfg Config) (*Dashboard, error) {
 // pageWithin is how long what a page needs may be waited for: a part that is late is said to be missing.
 const pageWithin = 30 * time.Second
 
+// pagesAtOnce is how many pages are made at once: each may hold the newest changes of all resources.
+const pagesAtOnce = 4
+
 // page serves a path by a function, and its errors as pages.
 func (d *Dashboard) page(path string, serve func(http.ResponseWriter, *http.Request) error) {
 	d.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		if d.cfg.Open == nil && !hasCredentials(r) { // also where the API serves anonymous requests
+			d.problem(w, r, &Refusal{Code: http.StatusUnauthorized, Message: "Log in."})
+			return
+		}
 		if path != livePath {
 			ctx, cancel := context.WithTimeout(r.Context(), pageWithin)
 			defer cancel()
 			r = r.WithContext(ctx)
+			select {
+			case d.busy <- struct{}{}:
+				defer func() { <-d.busy }()
+			case <-ctx.Done():
+				d.problem(w, r, &Refusal{Code: http.StatusServiceUnavailable, Message: "Too many pages are asked for."})
+				return
+			}
 		}
 		if err := serve(w, r); err != nil {
 			d.problem(w, r, err)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -85,7 +86,21 @@ func (d *Dashboard) identify(of, r *http.Request) *http.Request {
 	} else if cookie, err := r.Cookie(sessionCookie); err == nil {
 		of.Header.Set("Authorization", "Bearer "+cookie.Value)
 	}
+	for name, values := range r.Header {
+		if strings.HasPrefix(name, "Impersonate-") { // a proxy reads for somebody who may do less
+			of.Header[name] = slices.Clone(values)
+		}
+	}
 	return of
+}
+
+// hasCredentials reports whether a request of a page has any.
+func hasCredentials(r *http.Request) bool {
+	if r.Header.Get("Authorization") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		return true
+	}
+	_, err := r.Cookie(sessionCookie)
+	return err == nil
 }
 
 func (d *Dashboard) loginForm(w http.ResponseWriter, r *http.Request) {

@@ -40,6 +40,9 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) error {
 		if err == nil {
 			err = to.Flush()
 		}
+		if err == nil {
+			_ = to.SetWriteDeadline(time.Time{}) // HTTP/2 resets a stream at it that writes nothing; the next write sets one
+		}
 		if err != nil {
 			return nil // the client is gone
 		}

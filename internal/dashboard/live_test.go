@@ -8,12 +8,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/gapless-io/gapless"
 )
 
 // stream is an open stream of events.
 type stream struct {
 	body  io.ReadCloser
 	lines *bufio.Scanner
+	proto int
 }
 
 // follow opens one until ctx ends.
@@ -31,7 +35,7 @@ func follow(ctx context.Context, t *testing.T, p page) *stream {
 		t.Fatalf("follow: %s, %s", got.Status, media)
 	}
 	t.Cleanup(func() { _ = got.Body.Close() })
-	return &stream{got.Body, bufio.NewScanner(got.Body)}
+	return &stream{got.Body, bufio.NewScanner(got.Body), got.ProtoMajor}
 }
 
 // next returns the next event; false: the stream has ended.
@@ -86,6 +90,31 @@ func TestAStreamEndsWithItsClientAndWithTheServer(t *testing.T) {
 	stop() // with an open stream
 	if event, ok := second.next(); ok {
 		t.Errorf("the server has ended, and says %q", event)
+	}
+}
+
+// TestAStreamOfHTTP2StaysOpenWhileThereIsNothingToSay: net/http resets one at its deadline for writes, also if it
+// writes nothing.
+func TestAStreamOfHTTP2StaysOpenWhileThereIsNothingToSay(t *testing.T) {
+	t.Parallel()
+	s, _ := runServer(t, func(c *gapless.Config) { c.DashboardListen = "https://127.0.0.1:0" })
+	a := apiOf(t, s.RESTConfig())
+	stream := follow(t.Context(), t, page{t, a.client, s.DashboardURL(), http.Header{}})
+	if stream.proto != 2 {
+		t.Fatalf("it is HTTP/%d", stream.proto)
+	}
+	before, ok := stream.next()
+	if !ok {
+		t.Fatalf("the stream has ended: %v", stream.lines.Err())
+	}
+	const longer = 6 * time.Second // than the 5 s at which there may be news
+	select {
+	case <-time.After(longer):
+	case <-t.Context().Done():
+	}
+	a.send("POST", "/api/v1/namespaces", `{"metadata":{"name":"shop"}}`)
+	if after, ok := stream.next(); !ok || after == before {
+		t.Errorf("after a change: %q, %v, %v; before: %q", after, ok, stream.lines.Err(), before)
 	}
 }
 

@@ -360,6 +360,7 @@ func tokens(t *testing.T) string {
 func TestOfThePastSomebodySeesWhatTheAPIShows(t *testing.T) {
 	s, _ := runServer(t, func(c *gapless.Config) {
 		c.DashboardListen, c.Authentication.TokenAuthFile = "https://127.0.0.1:0", tokens(t)
+		c.Authentication.Anonymous = true // of the API: a page wants credentials all the same
 	})
 	a := apiOf(t, s.RESTConfig())
 	fill(a)
@@ -429,6 +430,13 @@ func TestOfThePastSomebodySeesWhatTheAPIShows(t *testing.T) {
 	})
 	if _, body := as("token-jane").get("/timeline"); strings.Contains(body, "shop/web") {
 		t.Errorf("jane may list ConfigMaps in shop only, and sees those of all namespaces: %s", main(body))
+	}
+	for _, path := range []string{"/object?" + object, "/object?r=secrets.v1&ns=shop&name=db&reveal=1"} {
+		proxy := as("token-root")
+		proxy.header.Set("Impersonate-User", "jane")
+		if code, body := proxy.get(path); code != http.StatusForbidden {
+			t.Errorf("%s for a proxy that asks for jane: %d %s", path, code, main(body))
+		}
 	}
 	certified := page{t, a.client, s.DashboardURL(), http.Header{}}
 	certified.shows("/object?"+object, "color: red")

@@ -16,6 +16,8 @@ const (
 	timelineRows = 40
 	// filteredChanges is how many changes of a resource are read where not all of them are shown.
 	filteredChanges = 200
+	// maxFilter is how many bytes of a filter count: it is in the page several times.
+	maxFilter = 1000
 )
 
 // timelineRow is a change.
@@ -44,9 +46,11 @@ type filters struct {
 }
 
 func filtersOf(q url.Values) filters {
+	text := func(name string) string {
+		return strings.ToValidUTF8(strings.TrimSpace(q.Get(name)[:min(len(q.Get(name)), maxFilter)]), "")
+	}
 	return filters{
-		Namespace: strings.TrimSpace(q.Get("ns")), Kind: q.Get("kind"), Label: strings.TrimSpace(q.Get("label")),
-		Manager: strings.TrimSpace(q.Get("manager")), Text: strings.TrimSpace(q.Get("text")),
+		Namespace: text("ns"), Kind: text("kind"), Label: text("label"), Manager: text("manager"), Text: text("text"),
 		Before: number(q.Get("before")),
 	}
 }
@@ -116,9 +120,9 @@ func (d *Dashboard) timeline(w http.ResponseWriter, r *http.Request) error {
 		if list.Metadata.Continue != "" {
 			horizon = max(horizon, number(list.After))
 		}
-		found = append(found, list.Items...)
+		// At once, so that it does not hold the changes of all resources.
+		found = slices.DeleteFunc(append(found, list.Items...), func(c change) bool { return c.RV() <= horizon })
 	}
-	found = slices.DeleteFunc(found, func(c change) bool { return c.RV() <= horizon })
 	slices.SortStableFunc(found, func(a, b change) int {
 		return cmpDescending(a.RV(), b.RV())
 	})

@@ -32,7 +32,7 @@ const (
 // time per update and watch, which counts the updates that a watch passes over; other work on the
 // machine hardly changes it.
 func BenchmarkResumeFar(b *testing.B) {
-	log, first := benchHistory(b)
+	log, first := benchHistory(b, benchKeys, benchChanges)
 	shard, err := labels.Parse("shard=s07")
 	if err != nil {
 		b.Fatalf("parse the selector: %v", err)
@@ -116,18 +116,18 @@ func (s *server) follow(b *testing.B, at kinds.Target, o wire.ListOptions, event
 }
 
 // benchHistory returns a log on disk, and the resourceVersion after which its objects were
-// updated.
-func benchHistory(b *testing.B) (*revlog.Log, string) {
+// updated, each equally often.
+func benchHistory(b *testing.B, keys, changes int) (*revlog.Log, string) {
 	b.Helper()
 	log := openLogWith(b, revlog.Options{Dir: b.TempDir()})
-	revisions := make([]int64, benchKeys)
+	revisions := make([]int64, keys)
 	const writers = 100
 	round := func(updates int) {
 		var all sync.WaitGroup
 		for w := range writers {
 			all.Go(func() {
 				for n := range updates {
-					for i := w; i < benchKeys; i += writers {
+					for i := w; i < keys; i += writers {
 						ns := fmt.Sprintf("ns%02d", i%benchShards)
 						value := fmt.Sprintf(
 							`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"object-%03d","namespace":%q,"uid":"u-%d",`+
@@ -153,6 +153,6 @@ func benchHistory(b *testing.B) (*revlog.Log, string) {
 	if err != nil {
 		b.Fatalf("progress log: %v", err)
 	}
-	round(benchChanges / benchKeys)
+	round(changes / keys)
 	return log, kube.ResourceVersion(first).String()
 }

@@ -33,7 +33,7 @@ func (s *Set) expires(f *Feed, err error) {
 	e := Expired{
 		Client: f.cfg.Client, At: time.Now(), From: f.cfg.Known, Known: kube.ResourceVersion(f.seen.Load()), Why: expired.Why(),
 	}
-	for _, text := range []*string{&e.UserAgent, &e.LabelSelector, &e.FieldSelector} {
+	for _, text := range []*string{&e.User, &e.Namespace, &e.UserAgent, &e.LabelSelector, &e.FieldSelector} {
 		if len(*text) > keptText {
 			*text = (*text)[:keptText] + "…"
 		}

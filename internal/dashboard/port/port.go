@@ -144,6 +144,7 @@ func (p *Port) Run(ctx context.Context, stop <-chan struct{}, cfg Config) error 
 	cfg.Logger.InfoContext(ctx, "serving the dashboard", slog.String("url", p.URL()))
 	select {
 	case err := <-served:
+		_ = web.Close() // what is open; the listener is closed
 		return fmt.Errorf("serve the dashboard: %w", err)
 	case <-ctx.Done():
 	case <-stop:
