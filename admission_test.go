@@ -140,7 +140,10 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 "auditAnnotations":[{"key":"what","valueExpression":"'a ' + object.kind + ' by ' + request.options.kind"}]}}`, 201)
 	s.must(t, client, "POST "+registration+"validatingadmissionpolicybindings",
 		`{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Audit"]}}`, 201)
-	s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x"}}`, 201)
+	code, written := s.exchange(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x"}}`)
+	if code != 201 {
+		t.Fatalf("create: %d %s", code, written)
+	}
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatalf("read a file: %v", err)
@@ -166,7 +169,12 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 		"validation.policy.admission.k8s.io/validation_failure": `[{"message":"no","policy":"p","binding":"b",` +
 			`"expressionIndex":0,"validationActions":["Audit"]}]`,
 	}
-	if diff := gocmp.Diff(want, maps.Clone(event.Annotations)); diff != "" {
+	got := maps.Clone(event.Annotations)
+	if rv := got["gapless.io/resource-version"]; rv == "" || !strings.Contains(written, `"resourceVersion":"`+rv+`"`) {
+		t.Errorf("the event says %q of what was written: %s", rv, written)
+	}
+	delete(got, "gapless.io/resource-version")
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // GetPast returns one object as it was, with the resourceVersion of the state: that of the moment or, for one
-// that is a time, of the last change of the resource by then. Errors: 404 if it did not exist then, 422 for a time
-// in the future, *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s, 500 while a value cannot be read.
+// that is a time, of the last change of the resource by then. Errors: 404, with that resourceVersion, if it did not
+// exist then, 422 for a time in the future, *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s, 500 while a value cannot be read.
 func (r *Reader) GetPast(ctx context.Context, t kinds.Target, m wire.Moment) (*wire.Object, kube.ResourceVersion, error) {
 	cached, err := r.of(t)
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *Reader) GetPast(ctx context.Context, t kinds.Target, m wire.Moment) (*w
 	for o, err := range r.scan(ctx, t, state, key.String(), watchcache.Selection{Namespace: key.Namespace, Name: key.Name}) {
 		return o, state.RV(), err
 	}
-	return nil, 0, wire.NotFound(t.Resource.GR(), t.Name)
+	return nil, state.RV(), wire.NotFound(t.Resource.GR(), t.Name)
 }
 
 // atTime gives a plan for a time the resourceVersion that the resource had then.
@@ -47,10 +47,22 @@ func atTime(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) (w
 	return plan, err
 }
 
+// clocksDiffer is by how much the clock of a client may be ahead: a time is waited for that long, as a
+// resourceVersion is.
+const clocksDiffer = 3 * time.Second
+
 // revisionAt returns the resourceVersion that a resource had at a time. Errors: 422 for the future.
 func revisionAt(ctx context.Context, cached *caches.Resource, at time.Time) (kube.ResourceVersion, error) {
-	if now := time.Now(); at.After(now) {
-		return 0, wire.FutureTime(at, now)
+	if ahead := time.Until(at); ahead > clocksDiffer {
+		return 0, wire.FutureTime(at, time.Now())
+	} else if ahead > 0 {
+		timer := time.NewTimer(ahead)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
 	}
 	return cached.CommittedBy(ctx, at)
 }

@@ -21,11 +21,18 @@ func (r reader) GetPast(ctx context.Context, t kinds.Target, m wire.Moment) (*wi
 		return nil, 0, err
 	}
 	o, at, err := h.reader.GetPast(ctx, t, m)
+	if err != nil && at == 0 {
+		return nil, 0, h.translated(err, asked)
+	}
+	// Before the relay began nothing is known, also not that there was no such object.
+	rv, before := h.version(int64(at), asked, kube.ExpiredList) //nolint:gosec // a position
+	if before != nil {
+		return nil, 0, before
+	}
 	if err != nil {
 		return nil, 0, h.translated(err, asked)
 	}
-	rv, err := h.version(int64(at), asked, kube.ExpiredList) //nolint:gosec // a position
-	return o, rv, err
+	return o, rv, nil
 }
 
 // Changes implements apiserver.Reader. Times are those at which the relay saw a change.

@@ -56,6 +56,7 @@ func TestThePastOfARelayIsThatOfItsUpstream(t *testing.T) {
 	upstream, direct := open(t)
 	put(t, direct, "a", "1")
 	put(t, direct, "b", "1")
+	before := time.Now()
 	s := openRelay(t, upstream.RESTConfig(), "", nil)
 	relayed := clientset(t, s.config())
 	_, rv := list(t, relayed, metav1.ListOptions{})
@@ -105,8 +106,12 @@ func TestThePastOfARelayIsThatOfItsUpstream(t *testing.T) {
 			t.Errorf("%s: %s", query, body)
 		}
 	}
+	_, err := raw(t, relayed, "/a?at="+url.QueryEscape(before.Format(time.RFC3339Nano)))
+	if status(err) != 410 { // it was there, and the relay does not know it
+		t.Errorf("an object before the relay began: %v", err)
+	}
 	foreign := wire.ChangesToken{After: 1, UpTo: 2, History: 77}.Made().Encode()
-	_, err := raw(t, relayed, "?changes=OldestFirst&continue="+foreign)
+	_, err = raw(t, relayed, "?changes=OldestFirst&continue="+foreign)
 	if status(err) != 410 {
 		t.Errorf("a token of another history: %v", err)
 	}

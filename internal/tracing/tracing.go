@@ -188,12 +188,15 @@ func (p *Provider) Begin(ctx context.Context, r Request) (context.Context, Span)
 		return ctx, Span{}
 	}
 	span.SetAttributes(attribute.String(keyMethod, r.HTTP.Method), attribute.String(keyTarget, cut(r.HTTP.URL.RequestURI())),
-		attribute.String(keyUserAgent, cut(r.HTTP.UserAgent())), attribute.String(keyAuditID, r.AuditID))
+		attribute.String(keyUserAgent, cut(r.HTTP.UserAgent())), attribute.String(keyAuditID, cut(r.AuditID)))
 	return ctx, Span{span}
 }
 
-// cut returns a text, or as much of it as a span keeps, without what it is a part of.
-func cut(text string) string { return strings.Clone(text[:min(len(text), longestValue)]) }
+// cut returns a text, or as much of it as a span keeps, without what it is a part of. The protocol has UTF-8 only:
+// anything else would lose all spans that are sent with this one.
+func cut(text string) string {
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), longestValue)], "\uFFFD"))
+}
 
 func isTrusted(u user.Info) bool {
 	return u != nil && slices.ContainsFunc(u.GetGroups(), func(group string) bool {

@@ -79,7 +79,7 @@ func TestOnlyPrivilegedCallersContinueTheirTraces(t *testing.T) {
 			var spans []*tracev1.Span
 			for len(spans) == 0 { // what ends before Run has begun is not sent
 				_, span := p.Begin(t.Context(), tracing.Request{
-					HTTP: request(t, "/api?x=y", parent), Name: "GET", Caller: c.caller, AuditID: "an id", Began: time.Now(),
+					HTTP: request(t, "/api?x=y", parent, "User-Agent: a\xff"), Name: "GET", Caller: c.caller, AuditID: "an id", Began: time.Now(),
 				})
 				span.Answered(http.StatusServiceUnavailable)
 				span.End(nil)
@@ -109,6 +109,7 @@ func TestOnlyPrivilegedCallersContinueTheirTraces(t *testing.T) {
 			}
 			for key, want := range map[string]string{
 				"http.target": "/api?x=y", "audit-id": "an id", "http.response.status_code": "503", "http.request.method": "GET",
+				"user_agent.original": "a\uFFFD", // anything but UTF-8 would lose all spans that are sent with it
 			} {
 				if got := tracetest.Value(s, key); got != want {
 					t.Errorf("%s is %q, want %q", key, got, want)

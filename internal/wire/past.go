@@ -116,7 +116,7 @@ func decodeChangesToken(text string) (t ChangesToken, err error) {
 	if err == nil {
 		err = json.Unmarshal(b, &t)
 	}
-	if err != nil || t.Version != changesTokenVersion || t.After < 0 || t.UpTo < t.After {
+	if err != nil || t.Version != changesTokenVersion || t.After < 0 || t.UpTo <= t.After {
 		return ChangesToken{}, BadRequest("invalid continue token: it is none of a page of changes")
 	}
 	return t, nil

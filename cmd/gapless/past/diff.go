@@ -168,7 +168,7 @@ func (d *comparing) run(ctx context.Context, connect connecting, asked []named) 
 		case some && errors.Is(err, errNoPast):
 			without = append(without, t.String())
 		default:
-			return false, fmt.Errorf("compare %s: %w", t, explained(d.program, s, t, err))
+			return false, errors.Join(d.lines.flush(), fmt.Errorf("compare %s: %w", t, explained(d.program, s, t, err)))
 		}
 	}
 	if err := d.lines.flush(); err != nil {
@@ -231,11 +231,7 @@ func (d *comparing) targets(ctx context.Context, asked []named) ([]target, error
 			continue
 		}
 		seen[name] = true
-		t, err := d.session.find(ctx, named{resource: name}, &d.flags.selecting)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t)
+		all = append(all, d.session.all(r, &d.flags.selecting)) // which asks for no discovery again
 	}
 	return all, nil
 }

@@ -79,10 +79,15 @@ func (h *history) watch(ctx context.Context, s *session) error {
 		if err != nil {
 			return err
 		}
-		if f.Type == kube.Bookmark || rv <= h.upTo { // a page had the event already
+		if f.Type == kube.Bookmark { // what a page needs may be removed while nothing else happens
+			h.upTo = max(h.upTo, rv)
 			continue
 		}
-		h.asked.after, h.asked.upTo = past.Moment{RV: h.upTo}, past.Moment{RV: rv}
+		// A page had the event already, but a deletion that a relay found later has the version of the state before.
+		if rv < h.upTo || rv == h.upTo && f.Type != kube.Deleted {
+			continue
+		}
+		h.asked.after, h.asked.upTo = past.Moment{RV: h.upTo}, past.Moment{} // a burst is one page
 		if err := h.pages(ctx, s); err != nil {
 			return err
 		}

@@ -108,6 +108,8 @@ func (p Program) readHistory(cmd *cobra.Command, f *historyFlags) (*history, err
 		return nil, err
 	case f.watch && (f.limit != 0 || f.until != ""):
 		return nil, p.Usage(errors.New("--watch has no end: leave out --limit and --until"))
+	case f.watch && f.auditLog != "":
+		return nil, p.Usage(errors.New("--audit-log is read once, and has nothing of what happens from now on: leave out --watch"))
 	case f.limit < 0:
 		return nil, p.Usage(errors.New("--limit cannot be negative; without it, or with 0, all changes are shown"))
 	}
@@ -155,6 +157,14 @@ func (h *history) run(ctx context.Context, s *session, t target) error {
 	err := h.pages(ctx, s)
 	if expired := kube.WhyExpired(err); expired != nil && !h.asked.after.IsZero() && h.oldest == nil {
 		removed, h.asked.after = expired, past.Moment{}
+		err = h.pages(ctx, s)
+	}
+	// The history may be compacted between two pages: what is left of it is asked for without its former beginning.
+	for range 3 {
+		if kube.WhyExpired(err) == nil || h.oldest == nil || !h.asked.after.IsZero() || h.asked.order != newestFirst {
+			break
+		}
+		h.asked.upTo = past.Moment{RV: h.after}
 		err = h.pages(ctx, s)
 	}
 	if errors.Is(err, errEnough) {
@@ -226,8 +236,8 @@ type told struct {
 // tell compares the states before and after a change.
 func (h *history) tell(c *change) told {
 	of := told{change: c}
-	if user, known := h.users[c.ResourceVersion]; known {
-		of.users = []string{user}
+	if user, known := h.users[c.ResourceVersion]; known && user.made(c.Time) {
+		of.users = []string{user.name}
 	}
 	if c.Type == modified {
 		of.found = past.Compare(past.Quiet(h.mask.Mask(c.Previous)), past.Quiet(h.mask.Mask(c.Object)))
@@ -343,6 +353,10 @@ func (h *history) most() int {
 
 // what says in a few words what a change did. With selects an object may enter or leave the selection.
 func what(of told, selects bool, most int) string {
+	if of.Type == deleted && of.Unseen {
+		of.Unseen = false
+		return what(of, selects, most) + " (found later)"
+	}
 	switch {
 	case of.Type == added && of.Unseen:
 		return "first seen"

@@ -156,17 +156,23 @@ func (t target) String() string {
 	return t.resource.GroupResource().String() + "/" + t.name
 }
 
+// all is the objects of a resource that flags select.
+func (s *session) all(r client.Resource, by *selecting) target {
+	namespace := s.namespace
+	if by.allNamespaces {
+		namespace = ""
+	}
+	return target{resource: r, of: r.In(namespace), labels: by.labels, fields: by.fields}
+}
+
 // find finds what is asked about through discovery.
 func (s *session) find(ctx context.Context, n named, by *selecting) (target, error) {
 	r, err := s.client.ResourceFor(ctx, n.resource)
 	if err != nil {
 		return target{}, err
 	}
-	namespace := s.namespace
-	if by.allNamespaces {
-		namespace = ""
-	}
-	t := target{resource: r, of: r.In(namespace), name: n.name, labels: by.labels, fields: by.fields}
+	t := s.all(r, by)
+	t.name = n.name
 	switch {
 	case n.name == "":
 		return t, nil

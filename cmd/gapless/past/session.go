@@ -221,8 +221,9 @@ func (s *session) decode(t target, raw []byte) (*page, error) {
 		}
 		t.typed(c.Object)
 		t.typed(c.Previous)
-		for _, g := range got.Gaps {
-			c.Unseen = c.Unseen || c.ResourceVersion > g.After && c.ResourceVersion <= g.UpTo
+		for _, g := range got.Gaps { // a deletion that was found later has the version of the state before
+			c.Unseen = c.Unseen || c.ResourceVersion <= g.UpTo &&
+				(c.ResourceVersion > g.After || c.ResourceVersion == g.After && c.Type == deleted)
 		}
 	}
 	return got, nil

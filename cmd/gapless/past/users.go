@@ -9,12 +9,26 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/gapless-io/gapless/kube"
 )
 
 // users are who made changes, by the resourceVersions of the changes.
-type users map[kube.ResourceVersion]string
+type users map[kube.ResourceVersion]user
+
+// user is who made a change. sent is when, if that is a guess: the answer to a request has a resourceVersion, which a
+// request that changed nothing has of an earlier change.
+type user struct {
+	name string
+	sent time.Time
+}
+
+// made reports whether it can be the user of a change at a time: clocks differ, and a relay sees a change later.
+func (u user) made(at time.Time) bool {
+	const later = 5 * time.Second
+	return u.sent.IsZero() || !u.sent.After(at.Add(later))
+}
 
 // usersIn reads a file with the events of the audit log of a server, for the changes of a resource.
 func usersIn(path string, t target) (users, error) {
@@ -52,6 +66,7 @@ type event struct {
 		} `json:"metadata"`
 	} `json:"responseObject"`
 	Annotations map[string]string `json:"annotations"`
+	Received    time.Time         `json:"requestReceivedTimestamp"`
 }
 
 // changeKey is the annotation with the resourceVersion of a change (docs/audit.md).
@@ -106,9 +121,13 @@ func (e *event) change(t target) (kube.ResourceVersion, bool) {
 }
 
 // user is the user that the request ran as, and, if that is another one, who sent it.
-func (e *event) user() string {
+func (e *event) user() user {
+	of := user{name: e.User.Username}
 	if e.Impersonated != nil {
-		return e.Impersonated.Username + " (" + e.User.Username + ")"
+		of.name = e.Impersonated.Username + " (" + e.User.Username + ")"
 	}
-	return e.User.Username
+	if _, annotated := e.Annotations[changeKey]; !annotated {
+		of.sent = e.Received
+	}
+	return of
 }

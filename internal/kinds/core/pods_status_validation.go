@@ -62,12 +62,23 @@ func checkProgress(o, old *corev1.Pod) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("observedGeneration"), now.ObservedGeneration, negative))
 	}
 	errs = append(errs, check.Unchanged(at, "qosClass", now.QOSClass, was.QOSClass)...)
-	errs = append(errs, checkEnded(at.Child("containerStatuses"), now.ContainerStatuses, was.ContainerStatuses,
-		restarting{old.Spec.Containers, old.Spec.RestartPolicy})...)
-	errs = append(errs, checkEnded(at.Child("initContainerStatuses"), now.InitContainerStatuses,
-		was.InitContainerStatuses, restarting{old.Spec.InitContainers, old.Spec.RestartPolicy})...)
+	if !restartsAll(&old.Spec) {
+		errs = append(errs, checkEnded(at.Child("containerStatuses"), now.ContainerStatuses, was.ContainerStatuses,
+			restarting{old.Spec.Containers, old.Spec.RestartPolicy})...)
+		errs = append(errs, checkEnded(at.Child("initContainerStatuses"), now.InitContainerStatuses,
+			was.InitContainerStatuses, restarting{old.Spec.InitContainers, old.Spec.RestartPolicy})...)
+	}
 	return append(errs, checkEnded(at.Child("ephemeralContainerStatuses"), now.EphemeralContainerStatuses,
 		was.EphemeralContainerStatuses, restarting{nil, old.Spec.RestartPolicy})...)
+}
+
+// restartsAll reports whether the end of a container may restart all of them, whatever they have ended with.
+func restartsAll(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
+			return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+		})
+	})
 }
 
 // restarting is which containers of a pod may run again.

@@ -253,11 +253,38 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) (field.ErrorL
 			return first, nil
 		}
 	}
-	errs = append(errs, t.apply(obj, before, old == nil)...)
+	found := t.apply(obj, before, old == nil)
+	if old != nil && len(found) > 0 {
+		found = t.ratchet(found, obj, old)
+	}
+	errs = append(errs, found...)
 	if c.Warn == nil || len(errs) > 0 {
 		return errs, nil
 	}
 	return nil, c.Warn(obj, before)
+}
+
+// ratchet returns of the errors of an update those that are not of what is stored already: an earlier version of this
+// server, or a kube-apiserver beside it, may have accepted what these rules refuse, and its labels and finalizers have to
+// be changed all the same. What was stored is compared with the defaults that it has when it is read today.
+func (t *goType[T, P]) ratchet(errs field.ErrorList, obj P, old *unstructured.Unstructured) field.ErrorList {
+	was := old.DeepCopy()
+	if t.Default(was) != nil {
+		return errs
+	}
+	before, err := t.unmanaged(was)
+	if err != nil {
+		return errs
+	}
+	errs = t.apply(obj, before, false)
+	if t.check.Object == nil || len(errs) == 0 {
+		return errs
+	}
+	had := map[string]bool{}
+	for _, e := range t.check.Object(before) {
+		had[e.Error()] = true
+	}
+	return slices.DeleteFunc(errs, func(e *field.Error) bool { return had[e.Error()] })
 }
 
 // apply applies the rules for an object that is new, or was before.

@@ -33,6 +33,7 @@ func clean(c *wire.Content) bool { return problem(c) == nil && len(c.Objects) ==
 // something (half of what kubernetes pkg/controller/namespace/deletion expects of them).
 const (
 	askAgain  = time.Second
+	countsFor = 30 * time.Second // an answer for a namespace that waited for nothing else, if there was nothing left
 	askLater  = 8 * time.Second
 	askFailed = time.Minute // at most: it doubles from askAgain
 )
@@ -44,8 +45,9 @@ type elsewhere struct {
 
 	running sync.WaitGroup
 	// mu guards all, by name. A namespace leaves it when it is gone.
-	mu  sync.Mutex
-	all map[string]*asking
+	mu     sync.Mutex
+	all    map[string]*asking
+	waking bool // the controller will be woken
 }
 
 // asking is one namespace.
@@ -54,7 +56,15 @@ type asking struct {
 	running bool          // the servers are asked, or it is too early to ask them again
 	last    *wire.Content // nil: no answer yet
 	old     bool          // last may not count any more
+	alone   bool          // the namespace waited for nothing else when last was asked for,
+	at      time.Time     // and when that was
 	failed  int           // how often in a row
+}
+
+// counts reports whether the last answer is of now. One that there is nothing, when there was nothing here either, counts
+// for longer: looking at many namespaces takes time, and none would ever go if answers were old by the next look.
+func (a *asking) counts() bool {
+	return a.last != nil && (!a.old || a.alone && clean(a.last) && time.Since(a.at) < countsFor)
 }
 
 // any reports whether there are other servers.
@@ -74,16 +84,18 @@ func (e *elsewhere) content(ctx context.Context, in container, alone bool, c *Co
 		}
 		e.all[in.Name] = a
 	}
-	if !a.running && (alone || a.last == nil || !clean(a.last)) {
+	fresh = a.counts()
+	if !fresh && !a.running && (alone || a.last == nil || !clean(a.last)) {
 		a.running = true
-		e.running.Go(func() { e.ask(ctx, in.Name, a, c) }) // it is Controller.Run's, and ends with ctx
+		asked := asking{alone: alone, at: time.Now()}
+		e.running.Go(func() { e.ask(ctx, in.Name, a, asked, c) }) // it is Controller.Run's, and ends with ctx
 	}
-	return a.last, a.last != nil && !a.old
+	return a.last, fresh
 }
 
-// ask asks the servers once, and returns when they may be asked again.
-func (e *elsewhere) ask(ctx context.Context, namespace string, a *asking, c *Controller) {
-	defer c.Wake()
+// ask asks the servers once, and returns when they may be asked again. asked says when, and whether alone.
+func (e *elsewhere) ask(ctx context.Context, namespace string, a *asking, asked asking, c *Controller) {
+	defer e.wakeSoon(c)
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -97,19 +109,40 @@ func (e *elsewhere) ask(ctx context.Context, namespace string, a *asking, c *Con
 		c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "delete what other servers have in a namespace",
 			slog.String("namespace", namespace), slog.Any("err", err))
 	}
-	again := e.note(a, &got)
-	c.Wake()
+	again := e.note(a, asked, &got)
+	if clean(&got) {
+		c.Wake() // the namespace may go
+	} else {
+		e.wakeSoon(c)
+	}
 	select {
 	case <-time.After(again):
 	case <-ctx.Done():
 	}
 }
 
-// note takes an answer, and returns after which time the servers may be asked again.
-func (e *elsewhere) note(a *asking, got *wire.Content) (again time.Duration) {
+// wakeSoon wakes the controller in a while. It looks at all namespaces then, so that it is not woken for each that a server
+// which does not answer keeps.
+func (e *elsewhere) wakeSoon(c *Controller) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a.last, a.old = got, false
+	if e.waking {
+		return
+	}
+	e.waking = true
+	time.AfterFunc(askAgain, func() {
+		e.mu.Lock()
+		e.waking = false
+		e.mu.Unlock()
+		c.Wake()
+	})
+}
+
+// note takes an answer, and returns after which time the servers may be asked again.
+func (e *elsewhere) note(a *asking, asked asking, got *wire.Content) (again time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	a.last, a.old, a.alone, a.at = got, false, asked.alone, asked.at
 	if problem(got) != nil {
 		a.failed++
 		return min(askAgain<<min(a.failed-1, 10), askFailed) //nolint:mnd // more is more than askFailed
