@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 )
 
 // Read implements store.Store. It reads the replica's log, as far as that has come; see Progress.
 func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
-	if q.AtRevision < 0 || q.Limit < 0 {
+	if q.AtRevision < 0 || q.Limit < 0 || !q.At.IsZero() && q.AtRevision != 0 {
 		return store.Page{}, fmt.Errorf("read at revision %d with limit %d: %w", q.AtRevision, q.Limit, store.ErrInvalid)
 	}
 	at, err := s.wait(ctx, 1)
@@ -23,7 +24,7 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 		}
 	}
 	below, revision := q, at.rev
-	below.AtRevision = at.pos
+	below.At, below.AtRevision = time.Time{}, at.pos
 	if q.AtRevision > 0 {
 		if q.AtRevision > at.rev {
 			return store.Page{}, &store.FutureRevisionError{Requested: q.AtRevision, Current: at.rev}
