@@ -16,7 +16,8 @@ import (
 
 // GetPast returns one object as it was, with the resourceVersion of the state: that of the moment or, for one
 // that is a time, of the last change of the resource by then. Errors: 404, with that resourceVersion, if it did not
-// exist then, 422 for a time in the future, *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s, 500 while a value cannot be read.
+// exist then, 422 for a time in the future, *kube.ExpiredError, *kube.TooLargeResourceVersionError
+// after 3 s, 500 while a value cannot be read.
 func (r *Reader) GetPast(ctx context.Context, t kinds.Target, m wire.Moment) (*wire.Object, kube.ResourceVersion, error) {
 	cached, err := r.of(t)
 	if err != nil {

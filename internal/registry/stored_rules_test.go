@@ -14,7 +14,8 @@ import (
 func TestWhatIsStoredMayStayThoughTodaysRulesRefuseIt(t *testing.T) {
 	log := runningLog(t)
 	for key, value := range map[string]string{
-		"services/default/out": `{"apiVersion":"v1","kind":"Service","metadata":{"name":"out","namespace":"default","uid":"u-1",` +
+		"services/default/out": `{"apiVersion":"v1","kind":"Service","metadata":{"name":"out",` +
+			`"namespace":"default","uid":"u-1",` +
 			`"creationTimestamp":"2026-11-20T10:00:00Z","finalizers":["example.org/f"]},"spec":{"type":"ExternalName",` +
 			`"externalName":"example.org","sessionAffinity":"None","ipFamilies":["IPv4"],"ipFamilyPolicy":"SingleStack"},` +
 			`"status":{"loadBalancer":{}}}`,
@@ -22,7 +23,8 @@ func TestWhatIsStoredMayStayThoughTodaysRulesRefuseIt(t *testing.T) {
 			`"creationTimestamp":"2026-11-20T10:00:00Z","finalizers":["example.org/f"]},"spec":{"containers":[{"name":"a",` +
 			`"image":"example.org/a:1","imagePullPolicy":"IfNotPresent","resources":{"requests":{"cpu":"33.3m"}},` +
 			`"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"restartPolicy":"Always",` +
-			`"terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","securityContext":{},"schedulerName":"default-scheduler",` +
+			`"terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","securityContext":{},` +
+			`"schedulerName":"default-scheduler",` +
 			`"enableServiceLinks":true},"status":{"phase":"Pending","qosClass":"Burstable"}}`,
 	} {
 		if _, err := log.Commit(t.Context(), store.Txn{Key: key, Value: []byte(value)}); err != nil {

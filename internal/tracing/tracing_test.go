@@ -79,7 +79,8 @@ func TestOnlyPrivilegedCallersContinueTheirTraces(t *testing.T) {
 			var spans []*tracev1.Span
 			for len(spans) == 0 { // what ends before Run has begun is not sent
 				_, span := p.Begin(t.Context(), tracing.Request{
-					HTTP: request(t, "/api?x=y", parent, "User-Agent: a\xff"), Name: "GET", Caller: c.caller, AuditID: "an id", Began: time.Now(),
+					HTTP: request(t, "/api?x=y", parent, "User-Agent: a\xff"), Name: "GET", Caller: c.caller, AuditID: "an id",
+					Began: time.Now(),
 				})
 				span.Answered(http.StatusServiceUnavailable)
 				span.End(nil)

@@ -109,7 +109,8 @@ func (p Program) readHistory(cmd *cobra.Command, f *historyFlags) (*history, err
 	case f.watch && (f.limit != 0 || f.until != ""):
 		return nil, p.Usage(errors.New("--watch has no end: leave out --limit and --until"))
 	case f.watch && f.auditLog != "":
-		return nil, p.Usage(errors.New("--audit-log is read once, and has nothing of what happens from now on: leave out --watch"))
+		return nil, p.Usage(
+			errors.New("--audit-log is read once, and has nothing of what happens from now on: leave out --watch"))
 	case f.limit < 0:
 		return nil, p.Usage(errors.New("--limit cannot be negative; without it, or with 0, all changes are shown"))
 	}

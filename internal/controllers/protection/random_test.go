@@ -101,7 +101,7 @@ func (r *rig) something(random *rand.Rand) string {
 		phase := []string{"Bound", "Released"}[random.IntN(2)]
 		return act(v != nil, phase+" "+volume, func() {
 			r.patch("persistentvolumes", volume, "status", `{"status":{"phase":"`+phase+`"}}`)
-			if random.IntN(2) == 0 {
+			if random.IntN(2) == 0 && !v.Deleting() { // otherwise it may be gone by now
 				r.remove("persistentvolumes", volume, nil)
 			}
 		})
