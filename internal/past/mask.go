@@ -19,8 +19,12 @@ func NewMasker() *Masker {
 	return &Masker{key}
 }
 
-// lastApplied is where kubectl apply keeps the whole object.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// lastApplied is where kubectl apply keeps the whole object. Other tools do so under other names: longText is of how many
+// bytes an annotation of a Secret may be a copy of it.
+const (
+	lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+	longText    = 256
+)
 
 // Mask returns a Secret without its values, and any other object, and nil, as it is; nil masks nothing. The original
 // stays as it is.
@@ -38,9 +42,13 @@ func (m *Masker) Mask(tree Tree) Tree {
 	}
 	meta, _ := out["metadata"].(Tree)
 	annotations, _ := meta["annotations"].(Tree)
-	if applied, has := annotations[lastApplied]; has {
-		hidden := without(annotations)
-		hidden[lastApplied] = m.value(applied, false)
+	hidden := without(annotations)
+	for name, value := range annotations {
+		if text, _ := value.(string); name == lastApplied || len(text) > longText {
+			hidden[name] = m.value(value, false)
+		}
+	}
+	if len(hidden) > 0 {
 		meta = without(meta)
 		meta["annotations"] = hidden
 		out["metadata"] = meta

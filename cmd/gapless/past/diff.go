@@ -258,6 +258,8 @@ func (d *comparing) target(ctx context.Context, t target) error {
 	switch {
 	case err != nil:
 		return err
+	case d.to.RV != 0 && page.UpTo > d.to.RV: // the server has none between them
+		return errors.New("--from is later than --to")
 	case slices.ContainsFunc(page.Gaps, func(g gap) bool { return g.After == 0 }):
 		return fmt.Errorf("history begins at resourceVersion %s only: what was before it is not known", page.Gaps[0].UpTo)
 	case page.Metadata.Continue == "":

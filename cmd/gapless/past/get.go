@@ -119,7 +119,11 @@ type getting struct {
 func (g *getting) run(ctx context.Context) error {
 	switch {
 	case g.flags.output == "" || g.flags.output == "wide":
-		return g.table(ctx)
+		err := g.table(ctx)
+		if errors.Is(err, errNoPast) {
+			return fmt.Errorf("%w. If it is a relay, use -o yaml or -o name: it passes on tables whose columns it does not know", err)
+		}
+		return err
 	case g.target.name != "":
 		return g.one(ctx)
 	}
