@@ -293,7 +293,8 @@ func TestBlameNamesTheVersionOfEachLine(t *testing.T) {
 
 func TestSecretsAreHidden(t *testing.T) {
 	secret := tree(t, `{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"a":"b",
-		"kubectl.kubernetes.io/last-applied-configuration":"{hunter2}","example.com/applied":"hunter2`+strings.Repeat(" ", 256)+`"}},
+		"kubectl.kubernetes.io/last-applied-configuration":"{hunter2}","example.com/applied":"hunter2`+strings.Repeat(" ",
+		256)+`"}},
 		"data":{"a":"aHVudGVyMg==","b":"aHVudGVyMg==","c":""}}`)
 	m := past.NewMasker()
 	shown, err := json.Marshal(m.Mask(secret))

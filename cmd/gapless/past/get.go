@@ -121,7 +121,8 @@ func (g *getting) run(ctx context.Context) error {
 	case g.flags.output == "" || g.flags.output == "wide":
 		err := g.table(ctx)
 		if errors.Is(err, errNoPast) {
-			return fmt.Errorf("%w. If it is a relay, use -o yaml or -o name: it passes on tables whose columns it does not know", err)
+			return fmt.Errorf("%w. If it is a relay, use -o yaml or -o name: it passes on tables whose columns it does not know",
+				err)
 		}
 		return err
 	case g.target.name != "":
