@@ -52,7 +52,10 @@ func (c Config) checkServiceRanges() error {
 func (s *Server) allocate(cfg *registry.Config) {
 	ranges, _ := s.cfg.clusterIPRanges() // withDefaults has checked both
 	ports, _ := s.cfg.nodePortRange()
-	of := addresses.Config{Verbs: s.cluster, Live: s.live, Ranges: ranges, NodePorts: ports, Logger: s.cfg.Logger}
+	of := addresses.Config{
+		Verbs: s.cluster, Live: s.live, Ranges: ranges, Named: s.cfg.ServiceClusterIPRanges != nil, NodePorts: ports,
+		Logger: s.cfg.Logger,
+	}
 	if s.backend.nodePorts != nil {
 		of.Shared = s.backend.nodePorts
 		of.Shared.Default = ports

@@ -50,8 +50,10 @@ type Config struct {
 	Verbs Verbs
 	Live  *kinds.Live
 	// Ranges are those of cluster IPs while there is no ServiceCIDR "kubernetes": one, or one of each family, the
-	// default first.
+	// default first. Named says that somebody has named them: then their families are those that new Services can have,
+	// as upstream has them of the flag. Otherwise those of the ServiceCIDR are.
 	Ranges []netip.Prefix
+	Named  bool
 	// NodePorts is the range of node ports.
 	NodePorts net.PortRange
 	// Shared is the registration of node ports that other servers use too; nil: there are no others.
@@ -82,7 +84,7 @@ var (
 // New returns an Allocator; it starts nothing.
 func New(cfg Config) *Allocator {
 	a := &Allocator{
-		state: newState(cfg.Ranges), verbs: cfg.Verbs, live: cfg.Live, shared: cfg.Shared != nil, logger: cfg.Logger,
+		state: newState(cfg.Ranges, cfg.Named), verbs: cfg.Verbs, live: cfg.Live, shared: cfg.Shared != nil, logger: cfg.Logger,
 		in:     portRange(cfg.NodePorts),
 		repair: repair{warned: map[string]bool{}},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -347,6 +348,36 @@ func TestServiceCIDRsAreRanges(t *testing.T) {
 	if got := c.allocator.First().String(); got != "10.1.0.1" {
 		t.Errorf("the Service kubernetes has %s", got)
 	}
+}
+
+// TestNewServicesHaveTheFamiliesOfNamedRanges: a cluster that had two families has one after a start that names one (as
+// with upstream, dualstack.TestDowngradeServicePreferFromDualStack), and both after a start that names none.
+func TestNewServicesHaveTheFamiliesOfNamedRanges(t *testing.T) {
+	const prefers = "{ipFamilyPolicy: PreferDualStack, ports: [{port: 1}]}"
+	log := openLog(t)
+	families := func(name, ranges string, want ...corev1.IPFamily) {
+		t.Helper()
+		c := open(t, log, settings{ranges: ranges})
+		defer c.stop()
+		if name == "first" {
+			c.make(addresses.RangesResource(),
+				`{"metadata":{"name":"kubernetes"},"spec":{"cidrs":["10.0.0.0/24","2001:db8::/108"]}}`)
+		}
+		if got := c.create(name, prefers).Spec.IPFamilies; !slices.Equal(got, want) {
+			t.Errorf("with the ranges %q it has the families %v, want %v", ranges, got, want)
+		}
+		o, err := c.Get(t.Context(), c.at(addresses.ServicesResource(), "first"), "")
+		if err != nil || len(c.decode(o).Spec.ClusterIPs) != 2 {
+			t.Errorf("with the ranges %q the first Service lost an address: %v", ranges, err)
+		}
+		if _, err := c.patch("first", "{metadata: {labels: {with: "+name+"}}}"); err != nil {
+			t.Errorf("with the ranges %q: %v", ranges, err)
+		}
+	}
+	families("first", "10.0.0.0/24,2001:db8::/108", corev1.IPv4Protocol, corev1.IPv6Protocol)
+	families("one", "10.0.0.0/24", corev1.IPv4Protocol)
+	families("other", "2001:db8::/108,10.0.0.0/24", corev1.IPv6Protocol, corev1.IPv4Protocol)
+	families("unnamed", "", corev1.IPv4Protocol, corev1.IPv6Protocol)
 }
 
 // BenchmarkCreate is a creation among many Services.

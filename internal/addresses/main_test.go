@@ -60,7 +60,7 @@ func openLog(t testing.TB) *revlog.Log {
 // verbs is the registry for the allocator, which is made before it.
 type verbs struct{ *registry.Registry }
 
-// settings are what a test's cluster is; the zero value has the ranges 10.0.0.0/24 and 30000-32767.
+// settings are what a test's cluster is; the zero value has the ranges 10.0.0.0/24, not named, and 30000-32767.
 type settings struct {
 	ranges, ports string
 	none          bool // there is no allocator
@@ -82,7 +82,8 @@ func open(t testing.TB, in store.Store, s settings) *cluster {
 			ranges = append(ranges, netip.MustParsePrefix(text))
 		}
 		c.allocator = addresses.New(addresses.Config{
-			Verbs: late, Live: c.live, Ranges: ranges, NodePorts: *ports, Logger: slog.New(slog.DiscardHandler),
+			Verbs: late, Live: c.live, Ranges: ranges, Named: s.ranges != "", NodePorts: *ports,
+			Logger: slog.New(slog.DiscardHandler),
 		})
 		cfg.Followers = []registry.Follower{c.allocator}
 		cfg.Allocators = map[kinds.GroupResource]registry.Allocator{addresses.ServicesResource(): c.allocator}

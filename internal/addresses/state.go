@@ -29,6 +29,7 @@ func rangesResource() kinds.GroupResource {
 // somebody asks for them.
 type state struct {
 	configured []netip.Prefix // the ranges without a ServiceCIDR "kubernetes"
+	named      Families       // the families, if the ranges were named; nil: those of the ServiceCIDR
 
 	// mu guards what follows.
 	mu        sync.Mutex
@@ -51,9 +52,15 @@ type held struct {
 	ports     []int // each once, and health checks
 }
 
-func newState(configured []netip.Prefix) *state {
+func newState(configured []netip.Prefix, named bool) *state {
+	var families Families
+	for _, prefix := range configured {
+		if named {
+			families = append(families, familyOf(prefix.Addr()))
+		}
+	}
 	return &state{
-		configured: configured, changed: map[wire.Key]*wire.Object{}, services: map[wire.Key]held{}, moved: true,
+		configured: configured, named: families, changed: map[wire.Key]*wire.Object{}, services: map[wire.Key]held{}, moved: true,
 		addresses: map[netip.Addr]int{}, ports: map[int]int{}, objects: map[netip.Addr]*wire.Object{},
 		cidrs: map[string]*wire.Object{},
 	}
@@ -223,7 +230,10 @@ func (s *state) rangesLocked() {
 		}
 		s.addLocked(all, ready, name == defaultName)
 	}
-	if len(s.families) == 0 {
+	switch {
+	case s.named != nil:
+		s.families = s.named
+	case len(s.families) == 0:
 		s.families = Families{corev1.IPv4Protocol}
 	}
 }
