@@ -252,7 +252,7 @@ func (l *life) append(r *rand.Rand, writes []revlog.Write) {
 	})
 }
 
-// reader reads at the latest and at older revisions.
+// reader reads at the latest and at older revisions, and at moments.
 func (l *life) reader(r *rand.Rand, slowest time.Duration) {
 	for l.wait(between(r, 1, slowest)) && l.op() {
 		q := store.Query{Start: keys[r.IntN(len(keys))]}
@@ -262,7 +262,11 @@ func (l *life) reader(r *rand.Rand, slowest time.Duration) {
 			q.Limit = r.IntN(4)
 		}
 		l.with(func(m *model) {
-			if r.IntN(3) > 0 {
+			switch r.IntN(4) {
+			case 0:
+			case 1:
+				q.At = time.Now().Add(-between(r, 0, 20*slowest))
+			default:
 				q.AtRevision = m.base + r.Int64N(m.head()-m.base+1)
 			}
 		})
@@ -272,11 +276,14 @@ func (l *life) reader(r *rand.Rand, slowest time.Duration) {
 
 func (l *life) read(q store.Query) {
 	prefix := store.ResourceOf(q.Start) + "/"
-	var floor int64
-	l.with(func(m *model) { floor = m.floor(prefix, m.compacted) })
+	var floor, head int64
+	l.with(func(m *model) { floor, head = m.floor(prefix, m.compacted), m.head() })
 	page, err := l.log.Read(l.ctx, q)
 	l.with(func(m *model) {
 		compacted, refused := errors.AsType[*store.CompactedError](err)
+		if !q.At.IsZero() && (err == nil || refused) {
+			m.moments = append(m.moments, answer{prefix: prefix, at: q.At, head: head, revision: page.Revision, refused: compacted})
+		}
 		switch {
 		case refused:
 			m.checkRefusal(prefix, q.AtRevision, compacted)
@@ -323,8 +330,12 @@ func (l *life) follower(r *rand.Rand, feed store.Changes, after int64) {
 func (l *life) lagging(r *rand.Rand, slowest time.Duration) {
 	for l.wait(between(r, 1, slowest)) && l.op() {
 		from := store.From{}
-		if r.IntN(3) > 0 {
-			from.Prefix = store.ResourceOf(keys[r.IntN(len(keys))]) + "/"
+		switch key := keys[r.IntN(len(keys))]; r.IntN(4) {
+		case 0:
+		case 1:
+			from.Key = key
+		default:
+			from.Prefix = store.ResourceOf(key) + "/"
 		}
 		l.with(func(m *model) {
 			from.After = m.base + r.Int64N(m.head()-m.base+1)
@@ -338,7 +349,11 @@ func (l *life) lagging(r *rand.Rand, slowest time.Duration) {
 
 func (l *life) follow(r *rand.Rand, from store.From) {
 	var floor int64
-	l.with(func(m *model) { floor = m.floor(from.Prefix, m.compacted) })
+	resource, selected := from.Prefix, from.Prefix
+	if from.Key != "" { // none is the beginning of another
+		resource, selected = store.ResourceOf(from.Key)+"/", from.Key
+	}
+	l.with(func(m *model) { floor = m.floor(resource, m.compacted) })
 	feed, err := l.log.Changes(l.ctx, from)
 	if err == nil {
 		defer func() { _ = feed.Close() }()
@@ -360,13 +375,13 @@ func (l *life) follow(r *rand.Rand, from store.From) {
 		}
 		if err != nil {
 			if compacted, ok := errors.AsType[*store.CompactedError](err); ok {
-				l.with(func(m *model) { m.checkRefusal(from.Prefix, after, compacted) })
+				l.with(func(m *model) { m.checkRefusal(resource, after, compacted) })
 			} else if !l.expected(err) && (from.UpTo == 0 || after < from.UpTo) {
 				l.fail("a feed %+v at %d: %w", from, after, err)
 			}
 			return
 		}
-		l.with(func(m *model) { m.checkBatch(from.Prefix, after, batch) })
+		l.with(func(m *model) { m.checkBatch(selected, after, batch) })
 		after = batch.Through
 		if r.IntN(3) == 0 && !l.wait(between(r, 1, 5*time.Millisecond)) {
 			return

@@ -28,7 +28,15 @@ type entry struct {
 	previous int64 // revision of what it replaced, 0 if nothing was there
 	create   int64
 	bound    bool      // to the write before it
-	time     time.Time // as the log says
+	time     time.Time // as the log says; zero: it has not said it yet
+}
+
+// answer is what a reader was told about a moment, when head was known.
+type answer struct {
+	prefix         string
+	at             time.Time
+	head, revision int64
+	refused        *store.CompactedError
 }
 
 // model is what was shown of a log. Its user guards it.
@@ -43,6 +51,7 @@ type model struct {
 	observed  int64              // mark that the log said last that it has
 	delivered int64              // what the feed with Hold has delivered
 	ends      map[int64]bool     // revisions at which the log ended at a moment
+	moments   []answer           // of this life
 	calls     [][]*flight        // Appends of this life
 	hidden    []*flight          // their writes that only the next life may show
 	later     []func() error     // checks that wait for entries up to a revision
@@ -292,6 +301,15 @@ func (m *model) checkRecord(r store.Record) error {
 		return fmt.Errorf("revision %d of %q says it was created at %d, it was at %d",
 			r.ModRevision, r.Key, r.CreateRevision, e.create)
 	}
+	return e.committed(r.ModRevision, r.Time)
+}
+
+// committed notes when a write happened, which is always the same.
+func (e *entry) committed(revision int64, at time.Time) error {
+	if !e.time.IsZero() && !e.time.Equal(at) {
+		return fmt.Errorf("revision %d was committed at %v, and is now of %v", revision, e.time, at)
+	}
+	e.time = at
 	return nil
 }
 
@@ -336,11 +354,12 @@ func (m *model) checkChange(c store.Change) error {
 	if (c.Previous == nil) != (e.previous == 0) || c.Previous != nil && c.Previous.ModRevision != e.previous {
 		return fmt.Errorf("change %d replaces %+v, want revision %d", c.Revision, c.Previous, e.previous)
 	}
-	e.time = c.Time
 	if c.Previous != nil {
-		return m.checkRecord(*c.Previous)
+		if err := m.checkRecord(*c.Previous); err != nil {
+			return err
+		}
 	}
-	return nil
+	return e.committed(c.Revision, c.Time)
 }
 
 // checkBatch checks a batch of a feed that had delivered everything up to after.
@@ -403,6 +422,30 @@ func (m *model) held(b store.Batch) {
 	}
 	m.delivered = max(m.delivered, b.Through)
 	m.compact(b.Compacted)
+}
+
+// checkMoments checks what was told about moments: that it is the revision of the last write of the resource by then,
+// and that one is refused only if it is before the floor.
+func (m *model) checkMoments() {
+	for _, a := range m.moments {
+		first := a.revision
+		if a.refused != nil {
+			first = a.refused.Floor - 1
+		}
+		for r := m.base + 1; r <= m.head(); r++ {
+			e := m.entry(r)
+			if e.time.IsZero() || !strings.HasPrefix(e.txn.Key, a.prefix) {
+				continue
+			}
+			before := e.time.UnixMilli() <= a.at.UnixMilli()
+			switch {
+			case a.refused == nil && r <= a.revision && !before, r > first && r <= a.head && before:
+				m.fail("%q at %v is answered at %d, or refused by %v; the write %d is of %v",
+					a.prefix, a.at, a.revision, a.refused, r, e.time)
+			}
+		}
+	}
+	m.moments = nil
 }
 
 // checkRefusal checks that a request at a revision may be refused.

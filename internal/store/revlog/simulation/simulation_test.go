@@ -335,6 +335,7 @@ func (l *life) recovered() {
 		return
 	}
 	m.checkCalls()
+	m.checkMoments()
 	m.ended(current)
 	m.flights = map[*flight]bool{} // what has not happened never will
 	s := l.log.Stats()
