@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,8 @@ func TestWhatIsCompactedIsNotShownAsIfItWereAll(t *testing.T) {
 		s.merge(s.at("configmaps", "default", "a"), fmt.Sprintf(`{"data":{"a":"%d"}}`, i+5))
 	}
 	floor := s.list(cms, nil).ResourceVersion
+	floored := time.Now()
+	<-time.After(5 * time.Millisecond)
 	s.merge(s.at("configmaps", "default", "a"), `{"data":{"a":"after"}}`)
 	if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(floor)}); err != nil {
 		t.Fatalf("compact: %v", err)
@@ -226,9 +229,17 @@ func TestWhatIsCompactedIsNotShownAsIfItWereAll(t *testing.T) {
 	if got := s.changesOf(question{limit: 10}, func(*wire.ChangesOptions) {}); len(got) != 1 || got[0].ResourceVersion <= floor {
 		t.Errorf("all that is kept: %v", got)
 	}
+	mixed := wire.ChangesOptions{ListOptions: options(func(o *wire.ListOptions) { o.Limit = 10 })}
+	mixed.After.RV, mixed.UpTo.At = s.list(cms, nil).ResourceVersion, floored
+	if page, err := s.Changes(t.Context(), cms, mixed); wire.StatusOf(err).Code != 422 ||
+		!strings.Contains(err.Error(), "after is forbidden where it is later than until") {
+		t.Errorf("changes after a resourceVersion until an earlier time: %+v, %v", page, err)
+	}
 	future := wire.ChangesOptions{ListOptions: options(func(o *wire.ListOptions) { o.Limit = 10 })}
 	future.UpTo.At = time.Now().Add(time.Hour)
 	if _, err := s.Changes(t.Context(), cms, future); wire.StatusOf(err).Code != 422 {
 		t.Errorf("until a time in the future: %v", err)
+	} else if !strings.Contains(err.Error(), "until: Invalid value") {
+		t.Errorf("it does not say which time is in the future: %v", err)
 	}
 }

@@ -44,7 +44,7 @@ func atTime(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) (w
 		return plan, nil
 	}
 	var err error
-	plan.RV, err = revisionAt(ctx, cached, plan.At)
+	plan.RV, err = revisionAt(ctx, cached, "at", plan.At)
 	return plan, err
 }
 
@@ -52,10 +52,10 @@ func atTime(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) (w
 // resourceVersion is.
 const clocksDiffer = 3 * time.Second
 
-// revisionAt returns the resourceVersion that a resource had at a time. Errors: 422 for the future.
-func revisionAt(ctx context.Context, cached *caches.Resource, at time.Time) (kube.ResourceVersion, error) {
+// revisionAt returns the resourceVersion that a resource had at a time, of a parameter. Errors: 422 for the future.
+func revisionAt(ctx context.Context, cached *caches.Resource, parameter string, at time.Time) (kube.ResourceVersion, error) {
 	if ahead := time.Until(at); ahead > clocksDiffer {
-		return 0, wire.FutureTime(at, time.Now())
+		return 0, wire.FutureTime(parameter, at, time.Now())
 	} else if ahead > 0 {
 		timer := time.NewTimer(ahead)
 		defer timer.Stop()
@@ -88,7 +88,16 @@ func (r *Reader) Changes(ctx context.Context, t kinds.Target, o wire.ChangesOpti
 		return nil, err
 	}
 	found, err := cached.Changes(ctx, s)
-	if expired, is := errors.AsType[*kube.ExpiredError](err); is && s.After == 0 {
+	for whole := s.After == 0; whole && err != nil; { // more may be removed meanwhile
+		expired, is := errors.AsType[*kube.ExpiredError](err)
+		if !is || expired.Oldest <= s.After {
+			break
+		}
+		if expired.Oldest > s.UpTo {
+			own := *expired
+			own.Requested = s.UpTo
+			return nil, &own
+		}
 		s.After = expired.Oldest
 		found, err = cached.Changes(ctx, s)
 	}
@@ -117,12 +126,15 @@ func (r *Reader) span(ctx context.Context, t kinds.Target, o wire.ChangesOptions
 	}
 	s.After = o.After.RV
 	if !o.After.At.IsZero() {
-		if s.After, err = revisionAt(ctx, cached, o.After.At); err != nil {
+		if s.After, err = revisionAt(ctx, cached, "since", o.After.At); err != nil {
 			return s, err
 		}
 	}
 	s.UpTo, err = until(ctx, cached, t, o.UpTo)
 	if err == nil && s.After > s.UpTo {
+		if o.After.At.IsZero() != o.UpTo.At.IsZero() && !o.UpTo.IsZero() {
+			return s, o.Reversed()
+		}
 		_, err = cached.Cache.WaitFresh(ctx, s.After) // it is refused if it was never given out
 		s.UpTo = s.After
 	}
@@ -141,7 +153,7 @@ func until(ctx context.Context, cached *caches.Resource, t kinds.Target, m wire.
 	rv := m.RV
 	if !m.At.IsZero() {
 		var err error
-		if rv, err = revisionAt(ctx, cached, m.At); err != nil {
+		if rv, err = revisionAt(ctx, cached, "until", m.At); err != nil {
 			return 0, err
 		}
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -42,7 +43,7 @@ func (r reader) Changes(ctx context.Context, t kinds.Target, o wire.ChangesOptio
 		return nil, err
 	}
 	defer v.leave()
-	c, h, asked := v.collection, v.history, o.After.RV
+	c, h, asked := v.collection, v.history, cmp.Or(o.After.RV, o.UpTo.RV)
 	c.fresh.account.read()
 	switch {
 	case !o.Token.IsZero():

@@ -59,9 +59,9 @@ func parseTime(q url.Values, name string) (time.Time, error) {
 	return at, nil
 }
 
-// FutureTime is the error of who asks for the state at a time that has not come: 422.
-func FutureTime(at, now time.Time) error {
-	return invalidOptions(field.ErrorList{field.Invalid(field.NewPath("at"), at.Format(time.RFC3339Nano),
+// FutureTime is the error of who asks by a parameter for the state at a time that has not come: 422.
+func FutureTime(parameter string, at, now time.Time) error {
+	return invalidOptions(field.ErrorList{field.Invalid(field.NewPath(parameter), at.Format(time.RFC3339Nano),
 		"is in the future: by the clock of the server it is "+now.UTC().Format(time.RFC3339Nano))})
 }
 
@@ -199,6 +199,18 @@ func (o *ChangesOptions) check() error {
 		return invalidOptions(errs)
 	}
 	return nil
+}
+
+// Reversed is the error of who asks for the changes after a resourceVersion up to an earlier time, or the other way
+// round, which is known only when the time has been looked up: 422.
+func (o *ChangesOptions) Reversed() error {
+	from, to := "after", "until"
+	if !o.After.At.IsZero() {
+		from, to = "since", "upTo"
+	}
+	return invalidOptions(field.ErrorList{
+		field.Forbidden(field.NewPath(from), from+" is forbidden where it is later than "+to),
+	})
 }
 
 // Change is one change of an object, for somebody with a selection: an object that enters it by the change is Added,
