@@ -37,14 +37,14 @@ type Informer struct {
 	Witness *Witness
 	Counter *Counter
 	// MaxLists is how often it may list the whole state, besides what it lists after the server was
-	// restored; 0: without limit.
+	// restored, or in a phase that jumps; 0: without limit.
 	MaxLists int64
 	// Slow means that after a restore it repeats a list at its old resourceVersion for most of a minute,
 	// as old versions of client-go do. CI has no time for that.
 	Slow bool
 
 	writer   *writer
-	restored int64 // its lists after the server was restored
+	restored int64 // its lists that do not count for MaxLists
 }
 
 // ConfigMap is the Object of an informer on configmaps.
@@ -70,6 +70,9 @@ type phase struct {
 	relists bool
 	// skips means that a relay has to list, so that clients get the newest versions only.
 	skips bool
+	// jumps means that one of two relays may have to list over what the other has passed on, so that a client which
+	// comes from there has to list, too.
+	jumps bool
 }
 
 // UnderFailures runs informers through a scenario while writers work: normal work, cut
@@ -217,6 +220,9 @@ func (ph phase) run(ctx context.Context, t *testing.T, informers []*Informer) {
 				t.Errorf("%s: %s did not list again, although it has seen what the server has forgotten", ph.name, inf.Name)
 			}
 			continue
+		}
+		if ph.jumps {
+			inf.restored += lists
 		}
 		missed := 0
 		for _, v := range inf.writer.acked[acked[i]:] {

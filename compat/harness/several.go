@@ -46,8 +46,9 @@ func (s *Sides) BetweenRelays(t *testing.T, second *Relay, informers ...*Informe
 			late.Thaw(t)
 			s.Relayed.Proxy.Accept(t)
 		}},
-		// The relays list after it, because kube-apiserver has forgotten its window.
-		{name: "moved while kube-apiserver restarts", writes: 300, skips: true, faults: func(<-chan struct{}) {
+		// The relays list after it, because kube-apiserver has forgotten its window. A client whose last version is
+		// inside of what one of them has missed lists there: on a busy machine that relay was a version behind.
+		{name: "moved while kube-apiserver restarts", writes: 300, skips: true, jumps: true, faults: func(<-chan struct{}) {
 			s.Cluster.Stop()
 			move()
 			s.Cluster.Start()

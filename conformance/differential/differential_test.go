@@ -46,6 +46,9 @@ func build(t *testing.T) string {
 	return binary
 }
 
+// tries is how often a script is played at most that depends on how busy the machine is.
+const tries = 3
+
 // TestScripts plays every script against both servers. A difference that is not in
 // the table fails it, and so does an entry of the table that no difference matches.
 func TestScripts(t *testing.T) {
@@ -65,12 +68,19 @@ func TestScripts(t *testing.T) {
 			t.Parallel()
 			p := <-pairs
 			defer func() { pairs <- p }()
-			upstream, gapless := p.play(t, one, fmt.Sprintf("s%02d.example.com", i))
-			if *dump {
-				suite.Show(t, "upstream", upstream)
-				suite.Show(t, "gapless", gapless)
+			for try := range tries {
+				upstream, gapless := p.play(t, one, fmt.Sprintf("s%02d%c.example.com", i, 'a'+try))
+				if *dump {
+					suite.Show(t, "upstream", upstream)
+					suite.Show(t, "gapless", gapless)
+				}
+				if try+1 < tries && one.Timed() && !s.Agree(one, upstream, gapless) {
+					t.Logf("it differs, and it may be a matter of time: it is played again")
+					continue
+				}
+				s.Judge(t, one, upstream, gapless)
+				return
 			}
-			s.Judge(t, one, upstream, gapless)
 		})
 	}
 }

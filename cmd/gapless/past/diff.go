@@ -158,15 +158,17 @@ func (d *comparing) run(ctx context.Context, connect connecting, asked []named) 
 	if err != nil {
 		return false, err
 	}
-	var without, refused []string
+	var without, refused, later []string
 	for _, t := range targets {
 		err := d.target(ctx, t)
-		switch some := len(asked) == 0 && len(without)+len(refused)+1 < len(targets); {
+		switch some := len(asked) == 0 && len(without)+len(refused)+len(later)+1 < len(targets); {
 		case err == nil:
 		case some && kube.Classify(err) == kube.OutcomeForbidden:
 			refused = append(refused, t.String())
 		case some && errors.Is(err, errNoPast):
 			without = append(without, t.String())
+		case some && (errors.Is(err, errBegins) || kube.WhyExpired(err) != nil):
+			later = append(later, t.String())
 		default:
 			return false, errors.Join(d.lines.flush(), fmt.Errorf("compare %s: %w", t, explained(d.program, s, t, err)))
 		}
@@ -175,6 +177,10 @@ func (d *comparing) run(ctx context.Context, connect connecting, asked []named) 
 		return false, err
 	}
 	d.sum(without, refused)
+	if len(later) > 0 { // others may differ: it is no success
+		return false, fmt.Errorf("%w back so far, and is not compared, for %s; name resources to compare others only",
+			errBegins, joined(later))
+	}
 	return d.added+d.removed+d.changed > 0, nil
 }
 
@@ -196,6 +202,9 @@ func (d *comparing) sum(without, refused []string) {
 		p.notef("left out, as the server has no past of them: %s", joined(without))
 	}
 }
+
+// errBegins is the error of a history that begins later than what is compared: what was before it is not known.
+var errBegins = errors.New("history does not reach")
 
 // joined are some names, and how many more there are.
 func joined(names []string) string {
@@ -261,7 +270,7 @@ func (d *comparing) target(ctx context.Context, t target) error {
 	case d.to.RV != 0 && page.UpTo > d.to.RV: // the server has none between them
 		return errors.New("--from is later than --to")
 	case slices.ContainsFunc(page.Gaps, func(g gap) bool { return g.After == 0 }):
-		return fmt.Errorf("history begins at resourceVersion %s only: what was before it is not known", page.Gaps[0].UpTo)
+		return fmt.Errorf("%w before resourceVersion %s", errBegins, page.Gaps[0].UpTo)
 	case page.Metadata.Continue == "":
 		return d.net(t, page)
 	case t.name != "":

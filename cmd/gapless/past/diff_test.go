@@ -217,6 +217,11 @@ func TestDiffThroughARelayDoesNotGuess(t *testing.T) {
 	}
 	then := pause().Format(time.RFC3339Nano)
 	direct.merge("b", configMaps+"/x", `{"data":{"a":"2"}}`)
+	// Of all resources those are compared that it knows so far back, and the others are named: it is no success.
+	out, stderr := relayed.differs(2, "--since", then)
+	if !strings.Contains(out, "data.a 1→2") || !strings.Contains(stderr, "history does not reach back so far") {
+		t.Errorf("of all resources:\n%s%s", out, stderr)
+	}
 	if out, _ := relayed.differs(1, "cm", "--since", then); !strings.Contains(out, "data.a 1→2") {
 		t.Errorf("got\n%s", out)
 	}

@@ -38,6 +38,7 @@
 package script
 
 import (
+	"slices"
 	"time"
 )
 
@@ -75,6 +76,14 @@ type Script struct {
 	Full bool
 	// Cases are in the order of the file. There is at least one.
 	Cases []Case
+}
+
+// Timed reports whether what a server shows may depend on how busy the machine is: a watch has a deadline, ticks and
+// bookmarks, and a tick may come before or after another step.
+func (s *Script) Timed() bool {
+	return slices.ContainsFunc(s.Cases, func(c Case) bool {
+		return slices.ContainsFunc(c.Steps, func(one Step) bool { return one.Verb == Watch || one.Verb == Socket })
+	})
 }
 
 // Case is what a row of the report is about.

@@ -112,6 +112,21 @@ func (s *Suite) Judge(t testing.TB, one script.Script, upstream, gapless play.Tr
 	s.rows[one.Name] = rows
 }
 
+// Agree reports whether two transcripts of a script differ as the table says, so that Judge finds nothing.
+func (s *Suite) Agree(one script.Script, upstream, gapless play.Transcript) bool {
+	differences := compare.Differences(one.Name, upstream, gapless)
+	unlisted := func(d compare.Difference) bool {
+		_, listed := s.Table.Find(d)
+		return !listed
+	}
+	ofOthers := func(stale string) bool {
+		_, pattern, _ := strings.Cut(stale, ": ")
+		return strings.HasPrefix(pattern, "* |")
+	}
+	return !slices.ContainsFunc(differences, unlisted) &&
+		len(slices.DeleteFunc(s.Table.Stale(differences, []string{one.Name}), ofOthers)) == 0
+}
+
 // Report prints the cases, and fails for what the table lists in vain.
 func (s *Suite) Report(t testing.TB, all []script.Script) {
 	t.Helper()
