@@ -24,6 +24,7 @@ func checkContainers(spec *field.Path, pod *corev1.PodSpec, volumes podVolumes) 
 		errs = append(errs, checkNeeds(p, c, claims, pod.RestartPolicy)...)
 		errs = append(errs, checkRunning(p, c, pod.TerminationGracePeriodSeconds)...)
 		errs = append(errs, checkRestart(p, c)...)
+		errs = append(errs, checkRestartRules(p.Child("restartPolicyRules"), c.RestartPolicyRules)...)
 		errs = append(errs, checkHostPorts(p, c.Ports, ports)...)
 		if pod.HostNetwork {
 			errs = append(errs, checkHostNetwork(p, c.Ports)...)
@@ -37,6 +38,9 @@ func checkContainers(spec *field.Path, pod *corev1.PodSpec, volumes podVolumes) 
 		errs = append(errs, checkNeeds(p, c, claims, pod.RestartPolicy)...)
 		errs = append(errs, checkInitial(p, c, pod.TerminationGracePeriodSeconds)...)
 		errs = append(errs, checkRestart(p, c)...)
+		if c.RestartPolicy != nil { // as upstream, which does not look at the rules otherwise
+			errs = append(errs, checkRestartRules(p.Child("restartPolicyRules"), c.RestartPolicyRules)...)
+		}
 		errs = append(errs, checkHostPorts(p, c.Ports, map[hostPort]bool{})...)
 	}
 	for i := range pod.EphemeralContainers {
@@ -78,23 +82,36 @@ func checkEphemeral(at *field.Path, c *corev1.Container) field.ErrorList {
 
 // checkRestart checks how a container restarts by itself.
 func checkRestart(at *field.Path, c *corev1.Container) field.ErrorList {
-	if c.RestartPolicy == nil {
-		if len(c.RestartPolicyRules) > 0 {
-			return field.ErrorList{
-				field.Required(at.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"),
-			}
+	switch {
+	case c.RestartPolicy != nil:
+		return check.Known(at, "restartPolicy", *c.RestartPolicy,
+			corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyOnFailure, corev1.ContainerRestartPolicyNever)
+	case len(c.RestartPolicyRules) > 0:
+		return field.ErrorList{
+			field.Required(at.Child("restartPolicy"), "must specify restartPolicy when restart rules are used"),
 		}
-		return nil
 	}
-	errs := check.Known(at, "restartPolicy", *c.RestartPolicy,
-		corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyOnFailure, corev1.ContainerRestartPolicyNever)
-	for i, rule := range c.RestartPolicyRules {
-		p := at.Child("restartPolicyRules").Index(i)
+	return nil
+}
+
+// checkRestartRules checks what a container's restart policy depends on.
+func checkRestartRules(at *field.Path, rules []corev1.ContainerRestartRule) (errs field.ErrorList) {
+	const mostRules, mostCodes = 20, 255
+	if n := len(rules); n > mostRules {
+		errs = append(errs, field.TooMany(at, n, mostRules))
+	}
+	for i, rule := range rules {
+		p := at.Index(i)
 		errs = append(errs, check.Known(p, "action", rule.Action,
 			corev1.ContainerRestartRuleActionRestart, corev1.ContainerRestartRuleActionRestartAllContainers)...)
-		if rule.ExitCodes != nil {
-			errs = append(errs, check.Known(p.Child("exitCodes"), "operator", rule.ExitCodes.Operator,
-				corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)...)
+		if rule.ExitCodes == nil {
+			errs = append(errs, field.Required(p.Child("exitCodes"), "must be specified"))
+			continue
+		}
+		errs = append(errs, check.Known(p.Child("exitCodes"), "operator", rule.ExitCodes.Operator,
+			corev1.ContainerRestartRuleOnExitCodesOpIn, corev1.ContainerRestartRuleOnExitCodesOpNotIn)...)
+		if n := len(rule.ExitCodes.Values); n > mostCodes {
+			errs = append(errs, field.TooMany(p.Child("exitCodes", "values"), n, mostCodes))
 		}
 	}
 	return errs
