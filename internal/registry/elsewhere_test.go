@@ -1,6 +1,8 @@
 package registry_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -86,4 +89,52 @@ func TestAnObjectIsUnknownUntilAStateOfItIsKnown(t *testing.T) {
 			t.Errorf("look for %q: %v", name, err)
 		}
 	}
+}
+
+// far is a store that takes its time to answer, as another machine does.
+type far struct{ store.Store }
+
+func (f far) Read(ctx context.Context, q store.Query) (store.Page, error) {
+	<-time.After(50 * time.Millisecond)
+	return f.Store.Read(ctx, q)
+}
+
+func (f far) Progress(ctx context.Context) (int64, error) {
+	<-time.After(50 * time.Millisecond)
+	return f.Store.Progress(ctx)
+}
+
+// behind is an aggregated server, which has nothing in any namespace.
+type behind struct{}
+
+func (behind) MayHaveContent() bool { return true }
+
+func (behind) DeleteContent(context.Context, string) wire.Content {
+	<-time.After(time.Millisecond)
+	return wire.Content{}
+}
+
+// TestManyNamespacesEndBesideAnAggregatedServer: one look at all of them takes longer than an answer of that server counts
+// while a namespace waits for something else.
+func TestManyNamespacesEndBesideAnAggregatedServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t)
+		s, _ := sharing(t, log, registry.Config{Store: far{log}, Elsewhere: behind{}})
+		const many = 12
+		for i := range many {
+			name := fmt.Sprintf("n%d", i)
+			s.create(s.at("namespaces"), `{"metadata":{"name":"`+name+`"}}`)
+			s.create(s.at("configmaps", name), configMap("a"))
+		}
+		for i := range many {
+			s.delete(s.at("namespaces", "", fmt.Sprintf("n%d", i)))
+		}
+		<-time.After(10 * time.Minute) // of the test's own time
+		for i := range many {
+			name := fmt.Sprintf("n%d", i)
+			if _, err := s.Get(t.Context(), s.at("namespaces", "", name), ""); wire.StatusOf(err).Code != http.StatusNotFound {
+				t.Errorf("the namespace %s is not finished: %v", name, err)
+			}
+		}
+	})
 }
