@@ -42,6 +42,19 @@ func paths(r *kinds.Resource) []string {
 	return all
 }
 
+// pasts are the paths at which the past of a resource, and of an object of it, is read.
+func pasts(r *kinds.Resource) (all []string) {
+	for _, path := range paths(r)[:2] {
+		for _, query := range []string{
+			"changes=NewestFirst", "changes=OldestFirst&since=2020-01-02T03:04:05Z", "at=2020-01-02T03:04:05Z",
+			"resourceVersion=1000000001&resourceVersionMatch=Exact",
+		} {
+			all = append(all, path+"?"+query)
+		}
+	}
+	return all
+}
+
 // in is the rig for a part of the test.
 func (g *rig) in(t *testing.T) *rig {
 	t.Helper()
@@ -121,6 +134,16 @@ func TestEveryRouteRefusesWhoMayNot(t *testing.T) {
 						case answer["items"] != nil || answer["spec"] != nil || answer["data"] != nil:
 							t.Errorf("%s %s: the refusal says %v", method, path, answer)
 						}
+					}
+				}
+			}
+			for _, r := range builtin.Catalog().Resources() {
+				for _, path := range pasts(r) { // whoever may not list it now sees nothing of its past
+					present, _, _ := strings.Cut(path, "?")
+					now, _ := send(g, c, http.MethodGet, present)
+					then, answer := send(g, c, http.MethodGet, path)
+					if refused := then == c.refused; refused != (now == c.refused) || refused && answer["items"] != nil {
+						t.Errorf("GET %s: %d %v; without the past: %d", path, then, answer, now)
 					}
 				}
 			}
