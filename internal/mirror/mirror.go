@@ -164,6 +164,15 @@ func (m *Mirror) Store() store.Store { return m.log }
 // Stats describes the log.
 func (m *Mirror) Stats() revlog.Stats { return m.log.Stats() }
 
+// Resources describes what the log has of each collection, by its Key.
+func (m *Mirror) Resources() map[string]revlog.ResourceStats { return m.log.Resources() }
+
+// ChangedAfter returns when the first change of a collection, by its Key, after a position was recorded; zero: there is
+// none.
+func (m *Mirror) ChangedAfter(key string, position int64) time.Time {
+	return m.log.ChangedAfter(key, position)
+}
+
 // Writable returns nil if a change would be taken now, otherwise the reason.
 func (m *Mirror) Writable() error { return m.log.Writable() }
 

@@ -262,6 +262,7 @@ func (l *Log) dropChunk(keys []string, upTo int64, gone map[int64]bool) {
 		for _, v := range l.index.Cut(h, upTo) {
 			gone[v.Revision] = true
 			l.segments.byID[v.Segment].live -= int64(v.Size)
+			l.index.Resource(store.ResourceOf(key)).Retained -= int64(v.Size)
 		}
 	}
 	l.snapshot = nil

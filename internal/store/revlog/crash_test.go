@@ -106,6 +106,7 @@ func (f *life) compare(t *testing.T, l *revlog.Log) {
 	if err := f.oracle.CompareAt(t.Context(), l, revisions); err != nil {
 		t.Fatalf("compare the states: %v", err)
 	}
+	addUp(t, l)
 }
 
 // start opens a log and runs it; stop ends it whatever state it is in.

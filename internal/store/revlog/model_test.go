@@ -24,6 +24,7 @@ func TestLogMatchesOracle(t *testing.T) {
 		if err := f.oracle.CompareAt(t.Context(), l, nil); err != nil {
 			t.Fatalf("compare the states: %v", err)
 		}
+		addUp(t, l)
 		for range random.IntN(120) {
 			if err := f.write(t.Context(), l); err != nil {
 				t.Fatalf("write: %v", err)

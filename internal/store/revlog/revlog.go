@@ -389,10 +389,7 @@ func (l *Log) Stats() Stats {
 			s.ResourceKeys[name] = res.Live
 		}
 		if res.Floor.Revision > 0 {
-			s.Floors[name] = Floor{
-				Revision: res.Floor.Revision, Time: index.Moment(res.Floor.Millis),
-				Reason: res.Floor.Reason, RemovedAt: index.Moment(res.Floor.Removed),
-			}
+			s.Floors[name] = floorOf(res)
 		}
 		if l.compacted.Revision == 0 && len(res.Changes) > 0 {
 			if v, ok := l.index.Version(res.Changes[0]); ok && (oldest == 0 || v.Millis < oldest) {

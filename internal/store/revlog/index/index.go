@@ -80,9 +80,11 @@ type Change struct {
 
 // Resource is the writes to one resource.
 type Resource struct {
-	Changes []Change // by revision; like history.versions only appended to or replaced
-	Live    int64    // keys that exist now
-	Floor   format.Mark
+	Changes   []Change // by revision; like history.versions only appended to or replaced
+	Live      int64    // keys that exist now
+	LiveBytes int64    // of their newest versions
+	Retained  int64    // bytes of all versions
+	Floor     format.Mark
 }
 
 // After returns the changes with a revision larger than revision.
@@ -178,7 +180,8 @@ func (x *Index) Add(key string, v, previous Version) {
 	case !supersedes:
 		r.Live++
 	}
-	x.LiveBytes += int64(v.Size) - v.Frees(previous)
+	live := int64(v.Size) - v.Frees(previous)
+	x.LiveBytes, r.LiveBytes, r.Retained = x.LiveBytes+live, r.LiveBytes+live, r.Retained+int64(v.Size)
 }
 
 // Span is a range of keys: start <= key < end.
@@ -321,7 +324,7 @@ func (x *Index) Load(r format.Placed, segment uint32) {
 }
 
 // Finish puts what load added in order, drops what was compacted at or below
-// compacted, and counts the live keys. It returns what it dropped.
+// compacted, and counts the live keys, and bytes. It returns what it dropped.
 func (x *Index) Finish(compacted int64) []Version {
 	for _, r := range x.Resources {
 		if !slices.IsSortedFunc(r.Changes, ByRevision) {
@@ -350,8 +353,12 @@ func (x *Index) Finish(compacted int64) []Version {
 		r.Changes = slices.DeleteFunc(r.Changes, func(c Change) bool { return gone[c.Revision] })
 	}
 	x.Keys.Scan(func(key string, h History) bool {
+		r := x.Resource(store.ResourceOf(key))
+		for _, v := range h.Versions {
+			r.Retained += int64(v.Size)
+		}
 		if v := h.Versions[len(h.Versions)-1]; !v.Deleted {
-			x.Resource(store.ResourceOf(key)).Live++
+			r.Live, r.LiveBytes = r.Live+1, r.LiveBytes+int64(v.Size)
 			x.LiveBytes += int64(v.Size)
 		}
 		return true
