@@ -53,6 +53,7 @@ hash.`,
 	flags.BoolVar(&f.secrets, "show-secrets", false, "show the values of Secrets")
 	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json or yaml (default the object with columns in front)")
 	connect := p.Connect(cmd)
+	cmd.ValidArgsFunction = p.completing(connect)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := p.output(f.output, "wide", "json", "yaml")
 		if err != nil {

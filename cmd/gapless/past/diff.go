@@ -64,6 +64,7 @@ Exit codes: 0 no differences, 1 differences, 2 failure.`,
 	flags.BoolVar(&f.secrets, "show-secrets", false, "show the values of Secrets")
 	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json or yaml (default a table)")
 	connect := p.Connect(cmd)
+	cmd.ValidArgsFunction = p.completing(connect)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := p.readDiff(cmd, &f)
 		if err != nil {

@@ -56,6 +56,7 @@ Times are read in the local zone.`,
 		"leave out what servers and controllers write, such as uid, resourceVersion and status, for kubectl apply")
 	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json, yaml or name (default a table)")
 	connect := p.Connect(cmd)
+	cmd.ValidArgsFunction = p.completing(connect)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m, err := p.readGet(cmd, &f)
 		if err != nil {

@@ -70,6 +70,7 @@ Times are read and shown in the local zone.`,
 	flags.StringVar(&f.auditLog, "audit-log", "", "file with audit events of the server, in JSON, which say which user it was")
 	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json or yaml (default a table)")
 	connect := p.Connect(cmd)
+	cmd.ValidArgsFunction = p.completing(connect)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := p.readHistory(cmd, &f)
 		if err != nil {
