@@ -13,9 +13,11 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/serve"
+	"github.com/gapless-io/gapless/internal/serve/statuses"
 	"github.com/gapless-io/gapless/internal/starts"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/status"
 )
 
 // backend is where a server keeps its objects, with what it asks of that besides reads and writes.
@@ -26,7 +28,7 @@ type backend struct {
 	apart []registry.Apart
 	// log is the log on disk, which has all there is or, of a replica, the history; name says which, in
 	// metrics.
-	log  serve.Log
+	log  statuses.Log
 	name string
 	// embedded is the log if it has all there is, otherwise nil.
 	embedded *revlog.Log
@@ -40,8 +42,8 @@ type backend struct {
 	metrics []prometheus.Collector
 	// wrap, if not nil, is in front of the API.
 	wrap func(http.Handler) http.Handler
-	// status reports the state of a replica; nil: there is only this server.
-	status func(ctx context.Context) (any, error)
+	// status reports the state of a replica, with a part that every server has; nil: there is only this server.
+	status func(ctx context.Context, state *status.State) (any, error)
 	// turn runs controllers on one replica at a time; nil: there is only this server.
 	turn *serve.Turn
 	// nodePorts is where all servers register node ports; nil: there is only this server.

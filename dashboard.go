@@ -3,6 +3,7 @@ package gapless
 import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/dashboard/port"
+	"github.com/gapless-io/gapless/status"
 )
 
 // DashboardURL returns the URL of the dashboard, "" if there is none. It blocks until the server is ready.
@@ -14,7 +15,7 @@ func (s *Server) DashboardURL() string {
 // pages is what the dashboard shows.
 func (s *Server) pages(refusals *limit.Refusals) port.Config {
 	return port.Config{
-		API: s.gate, Inside: s.gate, StatusPath: ReplicaStatusPath, Live: s.live, Watches: s.api.Watches,
+		API: s.gate, Inside: s.gate, StatusPath: status.Path, Live: s.live, Watches: s.api.Watches,
 		Expired: s.api.Expired,
 		Reached: s.registry.Reached,
 		TLS:     s.credentials.ServerTLS, Bounds: s.cfg.Limits.bounds(), Streams: s.cfg.Limits.StreamsPerConnection,
@@ -31,7 +32,7 @@ func (r *Relay) DashboardURL() string {
 // pages is what the dashboard shows.
 func (r *Relay) pages() port.Config {
 	return port.Config{
-		API: r.front, Inside: r.front.Inside(), StatusPath: RelayStatusPath, Live: r.relay.Live(), Watches: r.api.Watches,
+		API: r.front, Inside: r.front.Inside(), StatusPath: status.RelayPath, Live: r.relay.Live(), Watches: r.api.Watches,
 		Expired: r.api.Expired, Mirrored: true,
 		Reached: r.relay.Reached,
 		TLS:     r.handshake, Bounds: r.cfg.Limits.bounds(), Streams: r.cfg.Limits.StreamsPerConnection,

@@ -19,14 +19,9 @@
 // For the relay, a [RelayConfig] says which API server is mirrored, where its
 // history is kept and for how long; its [RelayAccess] says how callers are identified and how
 // long an answer of that server about them is used. [NewRelay] returns a [Relay], which
-// [Relay.Run] runs until its context ends. A [RelayStatus] says how far the mirror is, with a
-// [RelayResource] for each resource.
+// [Relay.Run] runs until its context ends.
 //
-// A server over etcd is a replica. A [ReplicaStatus], at [ReplicaStatusPath], says how far it is, with a
-// [ReplicaFloor] for each resource whose history begins later, a [ReplicaHole] for what it has missed, and a
-// [ReplicaUnreadable] for each object that cannot be read; how etcd is ([ReplicaEtcd], with a [ReplicaEtcdMember] for
-// each member); which other replicas there are, each a [ReplicaMember]; and the same of each other etcd cluster, a
-// [ReplicaOverride].
+// A server over etcd is a replica. What servers, replicas and relays report of themselves has the types of package status.
 package gapless
 
 import (

@@ -29,6 +29,7 @@ import (
 	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/tracing"
+	"github.com/gapless-io/gapless/status"
 )
 
 // RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
@@ -117,6 +118,7 @@ type Relay struct {
 	passing     *pass.Handler
 	documents   *pass.Documents
 	refusals    *limit.Refusals
+	started     time.Time
 	tracing     *tracing.Provider // nil: none
 	front       *front.Front
 	page        *port.Port // the dashboard; nil: none
@@ -189,7 +191,7 @@ func (r *Relay) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, closing)
 		}
 	}()
-	if r.page, err = port.Listen(ctx, r.cfg.DashboardListen, RelayStatusPath); err != nil {
+	if r.page, err = port.Listen(ctx, r.cfg.DashboardListen, status.RelayPath); err != nil {
 		return err
 	}
 	defer r.page.Close()
@@ -329,7 +331,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	if r.passing, err = pass.New(through); err != nil {
 		return nil, err
 	}
-	r.refusals = limit.NewRefusals()
+	r.refusals, r.started = limit.NewRefusals(), time.Now()
 	r.api = apiserver.New(ctx, apiserver.Config{
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.page.Reader().Authenticator(r.access), Authorizer: r.page.Reader().Authorizer(r.access),
@@ -348,7 +350,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	r.restored(ctx, r.documents.Keep(r.kept("documents")))
 	r.front = front.New(front.Config{
 		Relay: r.relay, Access: r.access, API: r.api, Passing: r.passing, Documents: r.documents,
-		StatusPath: RelayStatusPath, Status: func() (any, error) { return r.status() }, Tracing: r.tracing,
+		Status: func(watches int) (any, error) { return r.status(watches) }, Tracing: r.tracing,
 	})
 	return r.front, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/relay/relaytest"
+	"github.com/gapless-io/gapless/status"
 )
 
 // outage is an upstream that publishes its CA, whose relay was stopped, and started again while it is away.
@@ -187,15 +188,15 @@ func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 		t.Errorf("/readyz is %s", got.body)
 	}
 	// gapless status works, for a caller that upstream always allows it.
-	o.want(http.StatusServiceUnavailable, "jane", gapless.RelayStatusPath)
-	got := o.want(http.StatusOK, "admin", gapless.RelayStatusPath, "system:masters")
-	var status gapless.RelayStatus
-	if err := json.Unmarshal([]byte(got.body), &status); err != nil {
+	o.want(http.StatusServiceUnavailable, "jane", status.RelayPath)
+	got := o.want(http.StatusOK, "admin", status.RelayPath, "system:masters")
+	var reported status.Relay
+	if err := json.Unmarshal([]byte(got.body), &reported); err != nil {
 		t.Fatalf("decode JSON: %v", err)
 	}
-	if status.Away == "" || len(status.Resources) != 1 || status.Resources[0].Objects < 2 ||
-		status.Resources[0].LastContact.IsZero() {
-		t.Errorf("the status is %+v, want configmaps, when upstream last answered, and why it does not", status)
+	if reported.Away == "" || len(reported.Resources) != 1 || reported.Resources[0].Objects < 2 ||
+		reported.Resources[0].LastContact.IsZero() {
+		t.Errorf("the status is %+v, want configmaps, when upstream last answered, and why it does not", reported)
 	}
 	o.upstream.Mend()
 	waitUntil(t, func() error {

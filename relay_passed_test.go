@@ -16,6 +16,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/relay/relaytest"
+	"github.com/gapless-io/gapless/status"
 )
 
 // TestReadsThatTheMirrorCannotAnswerAreTheirCallersOwn lists a resource that does not change while others
@@ -117,12 +118,12 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 				}
 			}
 			if c.code == http.StatusOK {
-				var status gapless.RelayStatus
-				answer := get(t, requester{token: "token-root"}, gapless.RelayStatusPath)
+				var reported status.Relay
+				answer := get(t, requester{token: "token-root"}, status.RelayPath)
 				defer func() { _ = answer.Body.Close() }()
-				if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || len(status.Resources) != 1 ||
-					status.Resources[0].ListsPassed == 0 {
-					t.Errorf("the status is %+v, %v; want lists that were passed on", status, err)
+				if err := json.NewDecoder(answer.Body).Decode(&reported); err != nil || len(reported.Resources) != 1 ||
+					reported.Resources[0].ListsPassed == 0 {
+					t.Errorf("the status is %+v, %v; want lists that were passed on", reported, err)
 				}
 			}
 			if now := passed(); (now != was) != (c.code == http.StatusOK) {

@@ -1,83 +1,53 @@
 package gapless
 
 import (
-	"time"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/apiserver/feed"
+	"github.com/gapless-io/gapless/internal/serve/statuses"
+	"github.com/gapless-io/gapless/status"
 )
 
-// RelayStatusPath is where a relay reports what it mirrors, as a RelayStatus in JSON. Upstream decides
-// who may GET that path.
-const RelayStatusPath = "/relay/status"
-
-// RelayStatus is what a relay reports of itself.
-type RelayStatus struct {
-	Upstream string `json:"upstream"`
-	// Away says why upstream did not answer when it was asked for its resources last; "": it did.
-	Away      string          `json:"upstreamAway,omitempty"`
-	Resources []RelayResource `json:"resources"` // by name
-}
-
-// RelayResource is what a relay reports of a resource that it mirrors.
-type RelayResource struct {
-	Resource string `json:"resource"` // with its version and group: "deployments.v1.apps"
-	// ResourceVersion is that of upstream up to which everything is mirrored; 0: nothing is.
-	ResourceVersion kube.ResourceVersion `json:"resourceVersion"`
-	// Oldest is the oldest resourceVersion from which a watch can continue.
-	Oldest  kube.ResourceVersion `json:"oldestResourceVersion"`
-	Objects int                  `json:"objects"`
-	Readers int64                `json:"readers"` // lists and watches that are open
-	// Behind is to how many watchers events are being sent now, and Lag by how many resourceVersions the
-	// last of them is behind.
-	Behind int    `json:"watchersBehind"`
-	Lag    uint64 `json:"lag"`
-	// ListsServed and WatchesResumed are the lists and the watches from a resourceVersion that upstream
-	// did not have to serve, and BytesServed the bytes of lists and watches, since the relay began.
-	ListsServed    int64 `json:"listsServed"`
-	WatchesResumed int64 `json:"watchesResumed"`
-	BytesServed    int64 `json:"bytesServed"`
-	// ListsPassed are the lists that upstream served after all, because it was not known in time whether the
-	// mirror was up to date.
-	ListsPassed int64 `json:"listsPassed"`
-	// Expired are the watches that got 410, by the reason: they list again.
-	Expired map[string]int64 `json:"watchesExpired,omitempty"`
-	// Lists and Watches are how often upstream was asked since the resource is mirrored.
-	Lists   int64 `json:"upstreamLists"`
-	Watches int64 `json:"upstreamWatches"`
-	// LastContact is when upstream last answered, here or to the relay before this one with the same directory;
-	// zero: that is not known.
-	LastContact time.Time `json:"lastContact,omitzero"`
-	// Problem says why the resource is passed through; "": it is mirrored.
-	Problem string `json:"problem,omitempty"`
-	// OldestTime is when the change at Oldest was recorded; zero: nothing was removed yet.
-	OldestTime time.Time `json:"oldestTime,omitzero"`
-}
-
-func (r *Relay) status() (RelayStatus, error) {
+// status reports the state of the relay, with so many watches.
+func (r *Relay) status(watches int) (status.Relay, error) {
 	sent, err := r.api.Sent()
 	if err != nil {
-		return RelayStatus{}, err
+		return status.Relay{}, err
 	}
-	status := RelayStatus{Upstream: r.cfg.Upstream.Host, Resources: []RelayResource{}}
+	own := status.Relay{
+		URL: r.url(), Version: Version().GitVersion, Started: r.started, Upstream: r.cfg.Upstream.Host,
+		Resources: []status.RelayResource{}, Storage: statuses.Storage(r.mirror),
+	}
 	if err := r.relay.Away(); err != nil {
-		status.Away = err.Error()
+		own.Away = err.Error()
 	}
-	open := r.api.Watches()
-	for _, s := range r.relay.Status() {
-		of := RelayResource{
+	at := map[schema.GroupVersionResource]int{}
+	for i, s := range r.relay.Status() {
+		own.Resources = append(own.Resources, status.RelayResource{
 			Resource: s.Resource, ResourceVersion: s.ResourceVersion, Oldest: s.Oldest, OldestTime: s.OldestTime,
-			Objects: s.Objects,
+			Objects: s.Objects, Bytes: s.Bytes, HistoryBytes: s.HistoryBytes, LastTime: s.LastTime,
+			RemovedBy: s.RemovedBy, RemovedAt: s.RemovedAt,
 			Readers: s.Readers, ListsServed: s.ListsServed, WatchesResumed: s.WatchesResumed, BytesServed: sent[s.GVR],
 			ListsPassed: s.ListsPassed, Expired: s.Expired, Lists: s.Lists, Watches: s.Watches, LastContact: s.LastContact,
 			Problem: s.Problem,
-		}
-		for _, w := range open {
-			if w.Writing && w.Version == s.GVR.Version && w.Resource == s.GVR.GroupResource().String() {
-				of.Behind++
-				of.Lag = max(of.Lag, uint64(max(s.ResourceVersion, w.Known)-w.Known))
-			}
-		}
-		status.Resources = append(status.Resources, of)
+		})
+		at[s.GVR] = i
 	}
-	return status, nil
+	own.Clients = statuses.Clients{
+		Watches: r.api.Watches, Expired: r.api.Expired, Refusals: r.refusals, History: r.cfg.History,
+		Reads: func(o *feed.Open) statuses.Reading {
+			gvr := schema.ParseGroupResource(o.Resource).WithVersion(o.Version)
+			behind, next := r.relay.Lag(gvr, o.Known)
+			reading := statuses.Reading{Behind: func() int { return behind }, Next: next}
+			if i, mirrored := at[gvr]; mirrored {
+				of := &own.Resources[i]
+				reading.Oldest = of.Oldest
+				if o.Writing {
+					of.Behind, of.Lag = of.Behind+1, max(of.Lag, o.Behind(of.ResourceVersion))
+				}
+			}
+			return reading
+		},
+	}.Of(watches)
+	return own, nil
 }

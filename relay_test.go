@@ -25,6 +25,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/gaplesstest"
+	"github.com/gapless-io/gapless/status"
 )
 
 // startRelay runs a relay until the test ends.
@@ -192,12 +193,13 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 		}
 		return nil
 	})
-	code, body := get(gapless.RelayStatusPath)
-	var status gapless.RelayStatus
-	if err := json.Unmarshal(body, &status); err != nil || code != http.StatusOK {
+	code, body := get(status.RelayPath)
+	var reported status.Relay
+	if err := json.Unmarshal(body, &reported); err != nil || code != http.StatusOK {
 		t.Fatalf("%d %s: %v", code, body, err)
 	}
-	if len(status.Resources) != 1 || status.Resources[0].Resource != "configmaps.v1" || status.Resources[0].ResourceVersion == 0 {
+	if len(reported.Resources) != 1 || reported.Resources[0].Resource != "configmaps.v1" ||
+		reported.Resources[0].ResourceVersion == 0 {
 		t.Errorf("the status is %s", body)
 	}
 	// What readers got without upstream.
@@ -205,7 +207,7 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 	_, first := get(list)
 	_, second := get(list)
 	relayed := set(t, through(r, upstream.RESTConfig())).CoreV1().ConfigMaps("default")
-	w, err := relayed.Watch(t.Context(), metav1.ListOptions{ResourceVersion: status.Resources[0].ResourceVersion.String()})
+	w, err := relayed.Watch(t.Context(), metav1.ListOptions{ResourceVersion: reported.Resources[0].ResourceVersion.String()})
 	if err != nil {
 		t.Fatalf("watch through the relay: %v", err)
 	}
@@ -216,11 +218,11 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 	}
 	<-w.ResultChan()
 	waitUntil(t, func() error { // the event is counted after it was sent
-		_, body := get(gapless.RelayStatusPath)
-		if err := json.Unmarshal(body, &status); err != nil {
+		_, body := get(status.RelayPath)
+		if err := json.Unmarshal(body, &reported); err != nil {
 			t.Fatalf("decode JSON: %v", err)
 		}
-		of := status.Resources[0]
+		of := reported.Resources[0]
 		if least := int64(len(first) + len(second) + len("{}")); of.ListsServed != 2 || of.WatchesResumed != 1 ||
 			of.Readers != 1 || of.BytesServed < least || of.ListsPassed != 0 {
 			return fmt.Errorf("the status is %s, want two lists and a watch of more than %d bytes", body, least)
@@ -311,9 +313,9 @@ func TestShardsOfRelaysMirrorDifferentResources(t *testing.T) {
 		if err != nil {
 			t.Fatalf("make an HTTP client: %v", err)
 		}
-		var status gapless.RelayStatus
+		var reported status.Relay
 		waitUntil(t, func() error {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+gapless.RelayStatusPath, nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+status.RelayPath, nil)
 			if err != nil {
 				return err
 			}
@@ -322,15 +324,15 @@ func TestShardsOfRelaysMirrorDifferentResources(t *testing.T) {
 				return err
 			}
 			defer resp.Body.Close()
-			if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+			if err := json.NewDecoder(resp.Body).Decode(&reported); err != nil {
 				return err
 			}
-			if len(status.Resources) == 0 {
+			if len(reported.Resources) == 0 {
 				return errors.New("nothing is mirrored yet")
 			}
 			return nil
 		})
-		for _, resource := range status.Resources {
+		for _, resource := range reported.Resources {
 			seen[resource.Resource]++
 		}
 		// The others are passed through.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -175,6 +176,25 @@ func (l replicaLog) Stats() revlog.Stats {
 		all.MaintenanceFailures += s.MaintenanceFailures
 	}
 	return all
+}
+
+// Resources implements statuses.Log.
+func (l replicaLog) Resources() map[string]revlog.ResourceStats {
+	all := l.of.main.store.Resources()
+	for _, c := range l.of.apart {
+		of := c.store.Resources()
+		for _, name := range c.names() {
+			if has, is := of[name]; is {
+				all[name] = has
+			}
+		}
+	}
+	return all
+}
+
+// ChangedAfter implements statuses.Log.
+func (l replicaLog) ChangedAfter(resource string, revision int64) time.Time {
+	return l.of.of(resource).store.ChangedAfter(resource, revision)
 }
 
 // Durable implements serve.Log.

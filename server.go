@@ -49,6 +49,7 @@ import (
 	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/status"
 )
 
 // drainWithin is how long requests in flight may take once the server stops.
@@ -140,7 +141,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if s.listener, err = serve.Listen(ctx, s.cfg.Listener, s.cfg.Listen); err != nil {
 		return err
 	}
-	if s.page, err = port.Listen(ctx, s.cfg.DashboardListen, ReplicaStatusPath); err != nil {
+	if s.page, err = port.Listen(ctx, s.cfg.DashboardListen, status.Path); err != nil {
 		return errors.Join(err, s.closeListener())
 	}
 	defer s.page.Close()
@@ -337,7 +338,7 @@ func (s *Server) apiConfig(live *kinds.Live, p parts) apiserver.Config {
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(),
 		Backup:     s.backupFunc(),
-		Status:     s.backend.status,
+		Status:     s.statusFunc(p.refusals),
 		Audit:      p.audit,
 		Tracing:    s.tracing,
 	}

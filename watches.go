@@ -36,10 +36,7 @@ func (s *Server) Watches() []Watch {
 		all[i] = Watch{
 			User: o.User, UserAgent: o.UserAgent, Resource: o.Resource, Namespace: o.Namespace,
 			LabelSelector: o.LabelSelector, FieldSelector: o.FieldSelector, Since: o.Since,
-			From: o.From, Delivered: o.Delivered, Known: o.Known,
-		}
-		if now := stats[o.Resource].RV; o.Writing && now > o.Known {
-			all[i].Behind = uint64(now - o.Known)
+			From: o.From, Delivered: o.Delivered, Known: o.Known, Behind: o.Behind(stats[o.Resource].RV),
 		}
 	}
 	return all

@@ -14,9 +14,9 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
+	"github.com/gapless-io/gapless/cmd/gapless/inspect"
 	"github.com/gapless-io/gapless/cmd/gapless/install"
 	"github.com/gapless-io/gapless/cmd/gapless/relay"
-	"github.com/gapless-io/gapless/cmd/gapless/status"
 )
 
 // started is the annotation of a command whose command line is valid: every error
@@ -80,7 +80,7 @@ diff have exit codes of their own.`,
 	}
 	usage := func(err error) error { return &usageError{err} }
 	root.AddCommand(faults.Program{In: io.in, Out: io.out, Err: io.err, Usage: usage, Connect: connect}.Commands()...)
-	root.AddCommand(status.Program{Usage: usage, Connect: connect}.Command())
+	root.AddCommand(inspect.Program{Usage: usage, Connect: connect}.Commands()...)
 	root.AddCommand(relay.Program{
 		Out: io.out, Err: io.err,
 		Usage:  usage,

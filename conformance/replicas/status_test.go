@@ -7,23 +7,23 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/oracle/etcd"
+	"github.com/gapless-io/gapless/status"
 )
 
 // status returns what a replica reports of itself.
-func (r *replica) status(t *testing.T) gapless.ReplicaStatus {
+func (r *replica) status(t *testing.T) status.Replica {
 	t.Helper()
-	body, err := r.client.RESTClient().Get().AbsPath(gapless.ReplicaStatusPath).DoRaw(t.Context())
+	body, err := r.client.RESTClient().Get().AbsPath(status.Path).DoRaw(t.Context())
 	if err != nil {
 		t.Fatalf("ask a replica for its status: %v", err)
 	}
-	var status gapless.ReplicaStatus
-	if err := json.Unmarshal(body, &status); err != nil {
+	var reported status.Replica
+	if err := json.Unmarshal(body, &reported); err != nil {
 		t.Fatalf("read the status: %v", err)
 	}
-	return status
+	return reported
 }
 
 // TestAReplicaReportsEtcdAndTheOthers: also how far each is, and what it has while etcd is away.
@@ -52,6 +52,14 @@ func TestAReplicaReportsEtcdAndTheOthers(t *testing.T) {
 		atB.ResourceVersion < atB.Etcd.ResourceVersion {
 		t.Errorf("B has %d, and etcd %d, after a write at %s (%s)", atB.ResourceVersion, atB.Etcd.ResourceVersion,
 			made.ResourceVersion, atB.Away)
+	}
+	if atB.State == nil {
+		t.Fatal("B does not report what every server does")
+	}
+	at := slices.IndexFunc(atB.Resources, func(r status.Resource) bool { return r.Resource == "configmaps" })
+	if at < 0 || uint64(atB.Resources[at].ResourceVersion) != version(t, made.ResourceVersion) || atB.Resources[at].Bytes == 0 ||
+		atB.Storage.LastWrite.IsZero() || atB.Refused == nil {
+		t.Errorf("B reports %+v", *atB.State)
 	}
 	if len(atB.Holes) != 1 || atB.Holes[0].After != 0 { // before its first state
 		t.Errorf("the holes of B are %v", atB.Holes)

@@ -86,7 +86,7 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 			return apiserver.Compacted{}, errors.New("was called")
 		}
 		cfg.Backup = func(context.Context, apiserver.Backup, io.Writer) error { return errors.New("was called") }
-		cfg.Status = func(context.Context) (any, error) { return nil, errors.New("was called") }
+		cfg.Status = func(context.Context, int) (any, error) { return nil, errors.New("was called") }
 	})
 	dir := t.TempDir()
 	other, err := auth.Open(dir, auth.Options{})

@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/status"
 )
 
 // serveOther answers the paths that are about no resource.
@@ -29,7 +30,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 	if r.URL.Path == backupPath && s.cfg.Backup != nil {
 		return s.backup(w, r)
 	}
-	if r.URL.Path == statusPath && s.cfg.Status != nil {
+	if r.URL.Path == status.Path && s.cfg.Status != nil {
 		return s.status(w, r)
 	}
 	if h := s.forTests(first, r.URL.Path); h != nil {

@@ -110,8 +110,8 @@ type Config struct {
 	Compact func(ctx context.Context, c Compaction) (Compacted, error)
 	// Backup writes a backup, for an administrator; nil answers 404.
 	Backup func(ctx context.Context, b Backup, to io.Writer) error
-	// Status returns the state of the server, as what is encoded to JSON; nil answers 404.
-	Status func(ctx context.Context) (any, error)
+	// Status returns the state of the server with so many watches, as what is encoded to JSON; nil answers 404.
+	Status func(ctx context.Context, watches int) (any, error)
 	// History tells clients that ask whether the data was replaced; nil: the server does
 	// not answer them.
 	History History

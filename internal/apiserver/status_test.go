@@ -19,13 +19,21 @@ func TestOnlyWhoMayGetItsPathSeesTheStateOfTheServer(t *testing.T) {
 	}
 	var fails error
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Status = func(context.Context) (any, error) { return map[string]int{"revision": 7}, fails }
+		cfg.Status = func(_ context.Context, watches int) (any, error) { return map[string]int{"watches": watches}, fails }
 	})
 	d.url, d.creds = serveTLS(t, d.api, creds.ServerTLS()), creds
 	root, bob := d.client(2, d.user(dir, "eve", "system:masters")), d.client(2, d.user(dir, "bob"))
 	const path = "/gapless/v1/status"
-	if a := d.by(root, "GET", path, ""); a.StatusCode != http.StatusOK || a.body != `{"revision":7}`+"\n" {
+	if a := d.by(root, "GET", path, ""); a.StatusCode != http.StatusOK || a.body != `{"watches":1000}`+"\n" {
 		t.Errorf("an administrator gets %d %s", a.StatusCode, a.body)
+	}
+	if a := d.by(root, "GET", path+"?watches=7", ""); a.StatusCode != http.StatusOK || a.body != `{"watches":7}`+"\n" {
+		t.Errorf("with seven watches: %d %s", a.StatusCode, a.body)
+	}
+	for _, other := range []string{"-1", "1001", "many"} {
+		if a := d.by(root, "GET", path+"?watches="+other, ""); a.StatusCode != http.StatusBadRequest {
+			t.Errorf("with %s watches: %d %s", other, a.StatusCode, a.body)
+		}
 	}
 	if a := d.by(bob, "GET", path, ""); a.StatusCode != http.StatusForbidden {
 		t.Errorf("a user without permission gets %d %s", a.StatusCode, a.body)

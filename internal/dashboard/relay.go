@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gapless-io/gapless/status"
 )
 
 // relayPage is the status of a relay, as its API has it.
@@ -41,7 +43,7 @@ func (m mirrored) Expired() string {
 
 func (d *Dashboard) relay(w http.ResponseWriter, r *http.Request) error {
 	p := relayPage{Now: time.Now().UTC()}
-	if err := d.askFor(r, d.cfg.StatusPath, mediaJSON, &p); err != nil {
+	if err := d.askFor(r, d.cfg.StatusPath+"?"+status.WatchesParameter+"=0", mediaJSON, &p); err != nil {
 		return err
 	}
 	d.render(w, r, view{Page: "relay", Code: http.StatusOK, Title: "Relay", Live: true, Data: p})

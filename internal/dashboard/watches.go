@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/gapless-io/gapless/status"
 )
 
 // A page shows so many watches, those that are the furthest behind, and so many that have expired, the newest.
@@ -28,7 +30,7 @@ func (d *Dashboard) mayWatches(r *http.Request) error {
 	if d.cfg.Watches == nil {
 		return errNoWatches
 	}
-	if _, err := d.ask(r, d.cfg.StatusPath, mediaJSON); !isRefused(err, http.StatusNotFound) {
+	if _, err := d.ask(r, d.cfg.StatusPath+"?"+status.WatchesParameter+"=0", mediaJSON); !isRefused(err, http.StatusNotFound) {
 		return err // nil, or why not; 404 comes after the permission: there is no status
 	}
 	return nil

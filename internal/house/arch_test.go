@@ -23,6 +23,7 @@ const everything = "*"
 // package without an entry may import no other, and no other may import it.
 var policy = map[string][]string{
 	"kube":                        nil,
+	"status":                      {"kube"},
 	"internal/wire":               {"kube"},
 	"internal/durable":            nil,
 	"internal/scratch":            nil,
@@ -68,7 +69,8 @@ var policy = map[string][]string{
 	},
 	"internal/serve": {
 		"kube", "internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers",
-		"internal/controllers/expiry", "internal/apiserver", "internal/refusal", "internal/wire",
+		"internal/controllers/expiry", "internal/apiserver", "internal/refusal", "internal/wire", "status",
+		"internal/watchcache",
 	},
 	"internal/seam":            {"kube", "internal/baseline", "internal/store/revlog"},
 	"internal/faulthost":       nil,
@@ -82,12 +84,13 @@ var policy = map[string][]string{
 		"kube", "internal/wire", "internal/kinds", "internal/hook", "internal/upstream", "internal/tracing",
 	},
 	"internal/past":      {"kube"},
-	"internal/dashboard": {"internal/past"}, // it reads by the handler of the API
+	"internal/dashboard": {"internal/past", "status"}, // it reads by the handler of the API
 	"internal/dashboard/port": {
 		"kube", "internal/dashboard", "internal/kinds", "internal/auth", "internal/apiserver", "internal/serve",
 	},
 	"internal/apiserver": {
 		"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/audit", "internal/aggregator", "internal/tracing",
+		"status",
 	},
 	"internal/export":       {"kube", "internal/wire", "client", "internal/seed"},
 	"client":                {"kube"},
@@ -100,7 +103,7 @@ var policy = map[string][]string{
 	"internal/relay/table":  {"kube", "internal/wire", "internal/kinds"},
 	"internal/relay/front": {
 		"internal/relay", "internal/relay/access", "internal/relay/pass",
-		"internal/auth", "internal/refusal", "internal/apiserver", "internal/tracing",
+		"internal/auth", "internal/refusal", "internal/apiserver", "internal/tracing", "status",
 	},
 	"internal/relay/pass": {
 		"kube", "internal/wire", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept",

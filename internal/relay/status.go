@@ -32,6 +32,13 @@ type Status struct {
 	Problem string
 	// OldestTime is when the change at Oldest was recorded; zero: nothing was removed yet.
 	OldestTime time.Time
+	// RemovedBy says what removed what was before Oldest, at RemovedAt; "": nothing was removed.
+	RemovedBy string
+	RemovedAt time.Time
+	// Bytes is the size of the objects on disk, and HistoryBytes that of their former versions.
+	Bytes, HistoryBytes int64
+	// LastTime is when the newest change was recorded that is kept; zero: there is none.
+	LastTime time.Time
 }
 
 // Status returns what is known of each mirrored resource, by name.
@@ -43,7 +50,7 @@ func (r *Relay) Status() []Status {
 	}
 	r.mu.Unlock()
 	counts := r.metrics.counts()
-	floors := r.mirror.Stats().Floors
+	logs := r.mirror.Resources()
 	status := make([]Status, len(all))
 	for i, c := range all {
 		s := Status{GVR: c.resource.GVR(), Resource: c.name, Readers: c.readers.Load()}
@@ -59,15 +66,35 @@ func (r *Relay) Status() []Status {
 		}
 		s.LastContact = r.contact(c.resource)
 		if h := c.current.Load(); h != nil {
-			floor := floors[h.log.Key()]
-			s.ResourceVersion, s.Oldest = h.log.Reached(), h.log.Oldest(floor.Revision)
-			s.OldestTime = floor.Time
+			has := logs[h.log.Key()]
+			s.ResourceVersion, s.Oldest = h.log.Reached(), h.log.Oldest(has.Floor.Revision)
+			s.OldestTime, s.RemovedBy, s.RemovedAt = has.Floor.Time, has.Floor.Reason, has.Floor.RemovedAt
+			s.Bytes, s.HistoryBytes, s.LastTime = has.LiveBytes, has.History, has.Last.Time
 			s.Objects = h.cached.Cache.Stats().Objects
 		}
 		status[i] = s
 	}
 	slices.SortFunc(status, func(a, b Status) int { return cmp.Compare(a.Resource, b.Resource) })
 	return status
+}
+
+// Lag returns how many changes of a resource after a resourceVersion are in memory, and when the first one was recorded;
+// zero: there is none, or the mirror does not have that version.
+func (r *Relay) Lag(of kinds.GroupVersionResource, known kube.ResourceVersion) (behind int, next time.Time) {
+	r.mu.Lock()
+	c := r.collections[of]
+	r.mu.Unlock()
+	if c == nil {
+		return 0, next
+	}
+	h := c.current.Load()
+	if h == nil {
+		return 0, next
+	}
+	if position, err := h.log.Position(known, kube.ExpiredWatch); err == nil {
+		next = r.mirror.ChangedAfter(h.log.Key(), position)
+	}
+	return h.cached.Cache.Behind(known), next
 }
 
 // Reached returns up to which resourceVersion each resource is mirrored, by name; 0: it is not.

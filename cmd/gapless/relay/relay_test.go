@@ -23,9 +23,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/cmd/gapless/inspect"
 	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
 	"github.com/gapless-io/gapless/cmd/gapless/relay"
-	"github.com/gapless-io/gapless/cmd/gapless/status"
 	"github.com/gapless-io/gapless/gaplesstest"
 )
 
@@ -44,10 +44,10 @@ func run(ctx context.Context, out io.Writer, args ...string) error {
 		Memory: func(context.Context, <-chan struct{}) {},
 		Debug:  func(context.Context, string) (string, func(), error) { return "", func() {}, nil },
 	}.Command()) //nolint:contextcheck // commands have the context of ExecuteContext
-	root.AddCommand(status.Program{Connect: func(cmd *cobra.Command) func() (*rest.Config, error) {
+	root.AddCommand(inspect.Program{Connect: func(cmd *cobra.Command) func() (*rest.Config, error) {
 		kubeconfig := cmd.Flags().String("kubeconfig", "", "")
 		return func() (*rest.Config, error) { return clientcmd.BuildConfigFromFlags("", *kubeconfig) }
-	}}.Command()) //nolint:contextcheck // as above
+	}}.Commands()...) //nolint:contextcheck // as above
 	root.SetArgs(args)
 	root.SetOut(out)
 	return root.ExecuteContext(ctx)

@@ -35,6 +35,15 @@ type Open struct {
 	WritingSince time.Time
 }
 
+// Behind returns how many resourceVersions a watch is behind one that its resource has reached; 0 for one that waits for
+// changes.
+func (o *Open) Behind(reached kube.ResourceVersion) uint64 {
+	if !o.Writing || reached <= o.Known {
+		return 0
+	}
+	return uint64(reached - o.Known)
+}
+
 // Open returns the watches that are open, the oldest first.
 func (s *Set) Open() []Open {
 	all := s.unsorted()

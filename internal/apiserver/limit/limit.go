@@ -8,7 +8,10 @@
 // Refusals are counted by [Reason].
 package limit
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
 
 // Reason says why something was refused or slowed down: the label of
 // gapless_refused_total.
@@ -41,6 +44,13 @@ const (
 	SlowBody Reason = "slow_body"
 )
 
+func reasons() []Reason {
+	return []Reason{
+		Connections, AddressConnections, AnonymousConnections, Throttled, Resets, Anonymous, InFlight, Bodies, Watches, Processor,
+		Depth, SlowBody,
+	}
+}
+
 // Refusals counts refusals by reason. It is a prometheus.Collector.
 type Refusals struct{ total *prometheus.CounterVec }
 
@@ -49,10 +59,7 @@ func NewRefusals() *Refusals {
 	r := &Refusals{prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "gapless_refused_total", Help: "What was refused or slowed down to protect other clients, by reason.",
 	}, []string{"reason"})}
-	for _, reason := range []Reason{
-		Connections, AddressConnections, AnonymousConnections, Throttled, Resets, Anonymous, InFlight, Bodies, Watches, Processor,
-		Depth, SlowBody,
-	} {
+	for _, reason := range reasons() {
 		r.total.WithLabelValues(string(reason)) // so that the series exists before the first refusal
 	}
 	return r
@@ -60,6 +67,18 @@ func NewRefusals() *Refusals {
 
 // Add counts a refusal.
 func (r *Refusals) Add(reason Reason) { r.total.WithLabelValues(string(reason)).Inc() }
+
+// Counts returns how many there were, by the reason; reasons without any are left out.
+func (r *Refusals) Counts() map[string]int64 {
+	all := map[string]int64{}
+	for _, reason := range reasons() {
+		var m dto.Metric
+		if err := r.total.WithLabelValues(string(reason)).Write(&m); err == nil && m.GetCounter().GetValue() > 0 {
+			all[string(reason)] = int64(m.GetCounter().GetValue())
+		}
+	}
+	return all
+}
 
 // Describe implements prometheus.Collector.
 func (r *Refusals) Describe(out chan<- *prometheus.Desc) { r.total.Describe(out) }

@@ -100,9 +100,7 @@ func (c *Config) watches() []dashboard.Watch {
 		if c.Mirrored {
 			now = reached[dashboard.Named(o.Resource, o.Version)]
 		}
-		if o.Writing && now > o.Known {
-			all[i].Behind = uint64(now - o.Known)
-		}
+		all[i].Behind = o.Behind(now)
 	}
 	return all
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
 	"github.com/gapless-io/gapless/internal/tracing"
+	"github.com/gapless-io/gapless/status"
 )
 
 // Config has the parts of a relay. All but Tracing are required.
@@ -31,9 +32,8 @@ type Config struct {
 	API       *apiserver.Server
 	Passing   *pass.Handler
 	Documents *pass.Documents
-	// StatusPath is where Status, which is encoded as JSON, can be read.
-	StatusPath string
-	Status     func() (any, error)
+	// Status returns what is encoded as JSON at status.RelayPath, with so many watches.
+	Status func(watches int) (any, error)
 	// Tracing records spans of requests; nil: none.
 	Tracing *tracing.Provider
 }
@@ -65,7 +65,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 		reading.Asked.Fallback = f.until(reading)
 		f.cfg.API.ServeReading(w, req, reading.Route, &reading.Asked)
-	case req.URL.Path == f.cfg.StatusPath:
+	case req.URL.Path == status.RelayPath:
 		f.serveStatus(w, req)
 	case pass.IsDocument(req):
 		f.documents.ServeHTTP(w, req)
@@ -82,8 +82,8 @@ func (f *Front) Inside() http.Handler {
 		switch {
 		case mirrored:
 			f.cfg.API.ServeReading(w, req, reading.Route, &reading.Asked)
-		case req.URL.Path == f.cfg.StatusPath:
-			f.writeStatus(w, nil)
+		case req.URL.Path == status.RelayPath:
+			f.writeStatus(w, req, nil)
 		default:
 			http.NotFound(w, req)
 		}
@@ -117,16 +117,20 @@ func (f *Front) serveStatus(w http.ResponseWriter, req *http.Request) {
 	if err == nil {
 		err = f.mayAskStatus(req, caller)
 	}
-	f.writeStatus(w, err)
+	f.writeStatus(w, req, err)
 }
 
 // writeStatus answers what is mirrored, unless err refuses that.
-func (f *Front) writeStatus(w http.ResponseWriter, err error) {
+func (f *Front) writeStatus(w http.ResponseWriter, req *http.Request, err error) {
+	var watches int
+	if err == nil {
+		watches, err = apiserver.StatusWatches(req)
+	}
 	var body []byte
 	if err == nil {
-		var status any
-		if status, err = f.cfg.Status(); err == nil {
-			body, err = json.MarshalIndent(status, "", "  ")
+		var state any
+		if state, err = f.cfg.Status(watches); err == nil {
+			body, err = json.MarshalIndent(state, "", "  ")
 		}
 	}
 	if err != nil {
@@ -137,11 +141,11 @@ func (f *Front) writeStatus(w http.ResponseWriter, err error) {
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
-// mayAskStatus returns nil if a caller may GET Config.StatusPath. Upstream decides that. When it does not
+// mayAskStatus returns nil if a caller may GET status.RelayPath. Upstream decides that. When it does not
 // answer, and has not decided it before, members of system:masters may who come with a client certificate:
 // an API server allows them everything, whatever its roles.
 func (f *Front) mayAskStatus(req *http.Request, caller user.Info) error {
-	err := f.cfg.Access.Authorize(req.Context(), caller, auth.Attributes{Verb: "get", Path: f.cfg.StatusPath})
+	err := f.cfg.Access.Authorize(req.Context(), caller, auth.Attributes{Verb: "get", Path: status.RelayPath})
 	if err == nil || f.cfg.Relay.Away() == nil {
 		return err
 	}
