@@ -52,14 +52,16 @@ type Reading struct {
 // Of returns the part about clients, with so many watches.
 func (c Clients) Of(most int) status.Clients {
 	open, now := c.Watches(), time.Now()
-	all := make([]status.Watch, len(open))
-	for i := range open {
-		all[i] = c.watch(&open[i], now)
-	}
-	slices.SortStableFunc(all, expiresFirst) // before, they have the order in which they were opened
 	of := status.Clients{
-		Watches: all[:max(0, min(most, len(all)))], WatchCount: len(all), Expired: []status.Expired{},
-		Refused: c.Refusals.Counts(),
+		Watches: []status.Watch{}, WatchCount: len(open), Expired: []status.Expired{}, Refused: c.Refusals.Counts(),
+	}
+	if most > 0 { // all have to be looked at to find the first ones
+		all := make([]status.Watch, len(open))
+		for i := range open {
+			all[i] = c.watch(&open[i], now)
+		}
+		slices.SortStableFunc(all, expiresFirst) // before, they have the order in which they were opened
+		of.Watches = all[:min(most, len(all))]
 	}
 	for _, e := range slices.Backward(c.Expired()) {
 		of.Expired = append(of.Expired, status.Expired{
