@@ -1,6 +1,9 @@
 package suites
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // operator is a module whose suites run. It is a version that the Go of this repository builds.
 type operator struct {
@@ -37,13 +40,28 @@ var operators = []operator{
 	}},
 	kueue,
 	{module: "github.com/open-policy-agent/cert-controller", version: "v0.16.0", packages: []string{"pkg/rotator"}},
+	{module: "github.com/kubernetes-sigs/kro", version: "v0.9.4", packages: []string{"test/integration/suites/core"}},
+	{module: "github.com/ray-project/kuberay/ray-operator", version: "v1.6.0", packages: []string{
+		"controllers/ray", "pkg/webhooks/v1",
+	}},
+	// Its pkg/controller/constrainttemplate needs ValidatingAdmissionPolicy v1beta1, which Kubernetes 1.34 removed;
+	// that of pkg/controller/export reads no flags of go test, and so does not say what passed.
+	{module: "github.com/open-policy-agent/gatekeeper/v3", version: "v3.23.1", packages: []string{
+		"pkg/cachemanager/cachemanager_test", "pkg/controller/config", "pkg/controller/connectionstatus",
+		"pkg/controller/constrainttemplatestatus", "pkg/controller/expansion", "pkg/controller/externaldata",
+		"pkg/controller/externaldatastatus", "pkg/controller/mutators/core", "pkg/controller/syncset",
+		"pkg/controller/webhookconfig", "pkg/readiness", "pkg/readiness/pruner", "pkg/watch",
+	}},
+	trainer,
 }
 
 var kueue = operator{
 	module: "sigs.k8s.io/kueue", version: "v0.17.0",
 	packages: []string{
 		"test/integration/singlecluster/controller/core", "test/integration/singlecluster/webhook/core",
-		"test/integration/singlecluster/webhook/jobs",
+		"test/integration/singlecluster/webhook/jobs", "test/integration/singlecluster/scheduler",
+		"test/integration/singlecluster/controller/jobs/job", "test/integration/singlecluster/controller/jobs/pod",
+		"test/integration/singlecluster/controller/dra", "test/integration/singlecluster/controller/failurerecovery",
 	},
 	makes: []made{
 		{dir: "config/components/crd/_output", from: "config/components/crd"},
@@ -60,6 +78,19 @@ var kueue = operator{
 	labels: "!slow && !redundant", // of `make test-integration-baseline`
 }
 
+var trainer = operator{
+	module: "github.com/kubeflow/trainer/v2", version: "v2.2.0",
+	packages: []string{"test/integration/controller", "test/integration/webhooks"},
+	makes: []made{
+		{dir: "manifests/external-crds/jobset-operator", module: "sigs.k8s.io/jobset", from: "config/components/crd/bases"},
+		{
+			dir: "manifests/external-crds/scheduler-plugins", module: "sigs.k8s.io/scheduler-plugins",
+			from: "manifests/coscheduling",
+		},
+		{dir: "manifests/external-crds/volcano", types: "volcano.sh/apis/pkg/apis/scheduling/v1beta1"},
+	},
+}
+
 // short are the suites that run without flags: many tests, of few dependencies.
 var short = []string{"karpenter pkg/apis/v1", "karpenter pkg/controllers/nodepool/registrationhealth"}
 
@@ -71,7 +102,10 @@ type suite struct {
 
 // name is how the lists and the tables call it.
 func (s suite) name() string {
-	name := s.operator.module[strings.LastIndex(s.operator.module, "/")+1:]
+	name := path.Base(s.operator.module)
+	if is, _ := path.Match("v[0-9]", name); is { // its major version
+		name = path.Base(path.Dir(s.operator.module))
+	}
 	if strings.HasPrefix(s.operator.module, "github.com/fluxcd/pkg/") && name != "ssa" {
 		name = "fluxcd " + name
 	}

@@ -15,11 +15,16 @@ type made struct {
 	// module is one that the operator depends on; the files are those of its directory from. Without
 	// it they are what kustomize builds from the operator's own directory from.
 	module, from string
+	// types is a package whose definitions controller-gen writes, where the Makefile downloads them.
+	types string
 	// without is a file in from that is not copied.
 	without string
 }
 
-const kustomize = "sigs.k8s.io/kustomize/kustomize/v5@v5.7.1"
+const (
+	kustomize     = "sigs.k8s.io/kustomize/kustomize/v5@v5.7.1"
+	controllerGen = "sigs.k8s.io/controller-tools/cmd/controller-gen@v0.20.1"
+)
 
 // prepare does to a copy of the operator's module what its Makefile does before the suites run, and
 // what the go command does if the module is a dependency.
@@ -28,6 +33,10 @@ func (o operator) prepare(t *testing.T, dir string) {
 	o.dropReplacements(t, dir)
 	for _, m := range o.makes {
 		to := filepath.Join(dir, m.dir)
+		if m.types != "" {
+			goCommand(t, dir, "run", controllerGen, "crd", "paths="+m.types, "output:crd:dir="+to)
+			continue
+		}
 		if m.module != "" {
 			copyFiles(t, filepath.Join(download(t, dir, m.module), m.from), to)
 			if m.without == "" {
