@@ -45,7 +45,8 @@ func TestImpersonationFollowsUpstreamsRules(t *testing.T) {
 		{[]string{"Impersonate-Group", "system:masters"}, "without impersonating a user name", 400},
 		{[]string{"Impersonate-Uid", "7"}, "without impersonating a user name", 400},
 		{[]string{"Impersonate-Extra-A", "7"}, "without impersonating a user name", 400},
-		{[]string{"Impersonate-User", ""}, "must have one value that is not empty", 400},
+		{[]string{"Impersonate-User", ""}, "without impersonating a user name", 400},
+		{[]string{"Impersonate-User", "a", "Impersonate-Uid", ""}, "must have one value that is not empty", 400},
 		{[]string{"Impersonate-User", "a", "Impersonate-User", "b"}, "must have one value that is not empty", 400},
 		{
 			[]string{"Impersonate-User", "a", "Impersonate-Uid", "1", "Impersonate-Uid", "2"},
@@ -75,21 +76,25 @@ func TestImpersonationFollowsUpstreamsRules(t *testing.T) {
 	}
 }
 
-// TestWhatIsImpersonatedIsRefusedByName checks which permission each part needs.
+// TestWhatIsImpersonatedIsRefusedByName checks which permission is missing first, of a request in each mode.
 func TestWhatIsImpersonatedIsRefusedByName(t *testing.T) {
 	g := newRig(t, gapless.Authentication{TokenAuthFile: tokenFile(t)})
-	for user, want := range map[string]string{
-		"bob": `users "bob" is forbidden: User "jane" cannot impersonate resource "users" in API group ` +
-			`"" at the cluster scope`,
-		"system:serviceaccount:a:b": `serviceaccounts "b" is forbidden: User "jane" cannot impersonate resource ` +
-			`"serviceaccounts" in API group "" in the namespace "a"`,
-		"system:serviceaccount:a": `users "system:serviceaccount:a" is forbidden: User "jane" cannot impersonate resource ` +
-			`"users" in API group "" at the cluster scope`,
+	for user, mode := range map[string]string{
+		"bob": "user-info", "system:serviceaccount:a": "user-info", "system:serviceaccount:a:b": "serviceaccount",
+		"system:node:n": "arbitrary-node", "system:node:": "user-info",
 	} {
 		code, answer := g.do(g.client(), "GET", "/api/v1/namespaces", "", append(bearer("secret"), "Impersonate-User", user)...)
+		want := `namespaces is forbidden: User "jane" cannot impersonate-on:` + mode +
+			`:list resource "namespaces" in API group "" at the cluster scope`
 		if code != 403 || answer["message"] != want {
 			t.Errorf("%s: %d %v", user, code, answer["message"])
 		}
+	}
+	code, answer := g.do(g.client(), "GET", "/api/v1/namespaces", "", append(bearer("secret"),
+		"Impersonate-User", "system:serviceaccount:a:b", "Impersonate-Group", "x")...)
+	if want := `serviceaccounts "b" is forbidden: User "jane" cannot impersonate resource "serviceaccounts" in API group ` +
+		`"" in the namespace "a"`; code != 403 || answer["message"] != want {
+		t.Errorf("a service account with a group: %d %v", code, answer["message"])
 	}
 }
 
@@ -125,5 +130,56 @@ func TestAnImpersonatedUserHasOnlyHisRights(t *testing.T) {
 	if code, _ := g.do(g.client(g.own), "GET", "/api/v1/namespaces", "", "Impersonate-User", "bob", "Impersonate-Group",
 		"system:masters"); code != 200 {
 		t.Errorf("as an administrator: %d", code)
+	}
+}
+
+// TestAPodImpersonatesItsNodeOnly lists pods as the node of the pod that a token is bound to, by real roles: with one that
+// allows it, as no other node, and not once it is withdrawn.
+func TestAPodImpersonatesItsNodeOnly(t *testing.T) {
+	g := newRig(t, gapless.Authentication{})
+	const (
+		namespace = "/api/v1/namespaces/default"
+		rbac      = "/apis/rbac.authorization.k8s.io/v1"
+	)
+	for _, o := range [][2]string{
+		{"/api/v1/nodes", `{"metadata":{"name":"n1"}}`},
+		{namespace + "/serviceaccounts", `{"metadata":{"name":"agent"}}`},
+		{namespace + "/pods", `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"agent","nodeName":"n1",` +
+			`"containers":[{"name":"c","image":"i"}]}}`},
+		{rbac + "/clusterroles", `{"metadata":{"name":"agent"},"rules":[
+{"apiGroups":["authentication.k8s.io"],"resources":["nodes"],"verbs":["impersonate:associated-node"]},
+{"apiGroups":[""],"resources":["pods"],"verbs":["impersonate-on:associated-node:list"]}]}`},
+		{rbac + "/clusterrolebindings", `{"metadata":{"name":"agent"},
+"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"agent"},
+"subjects":[{"kind":"ServiceAccount","namespace":"default","name":"agent"}]}`},
+		{rbac + "/clusterrolebindings", `{"metadata":{"name":"nodes"},
+"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},
+"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"Group","name":"system:nodes"}]}`},
+	} {
+		g.admin("POST", o[0], o[1])
+	}
+	answer := g.admin("POST", namespace+"/serviceaccounts/agent/token",
+		`{"spec":{"boundObjectRef":{"kind":"Pod","apiVersion":"v1","name":"p"}}}`)
+	token, _ := at(answer, "status", "token").(string)
+	as := func(node, path string) (int, any) {
+		code, answer := g.do(g.client(), "GET", path, "", append(bearer(token), "Impersonate-User", "system:node:"+node)...)
+		return code, answer["message"]
+	}
+	for _, c := range []struct {
+		node, path string
+		want       int
+	}{
+		{"n1", namespace + "/pods", 200},
+		{"n1", namespace + "/pods/p", 403},
+		{"n1", namespace + "/services", 403},
+		{"n2", namespace + "/pods", 403},
+	} {
+		if code, message := as(c.node, c.path); code != c.want {
+			t.Errorf("%s as %s: %d %v", c.path, c.node, code, message)
+		}
+	}
+	g.admin("DELETE", rbac+"/clusterrolebindings/agent", "")
+	if code, message := as("n1", namespace+"/pods"); code != 403 {
+		t.Errorf("after the binding was deleted: %d %v", code, message)
 	}
 }

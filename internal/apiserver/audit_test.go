@@ -256,6 +256,23 @@ func TestReasonsOfAuthorizersAndAnnotationsArrive(t *testing.T) {
 	}
 }
 
+// TestEventsSayHowAUserIsImpersonated has the mode in the event, and none where the verb impersonate has allowed it.
+func TestEventsSayHowAUserIsImpersonated(t *testing.T) {
+	d, log := audited(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata}]")
+	for _, c := range [][2]string{{"dev", "impersonate:user-info"}, {"system:masters", ""}} {
+		group, want := c[0], c[1]
+		d.do("GET", configMaps, "", "Impersonate-User: bob", "Impersonate-Group: "+group)
+		e := log.take(t)[0]
+		got := ""
+		if e.AuthenticationMetadata != nil {
+			got = e.AuthenticationMetadata.ImpersonationConstraint
+		}
+		if got != want || e.ImpersonatedUser == nil || e.ImpersonatedUser.Username != "bob" {
+			t.Errorf("in %s: %q, %v", group, got, e.ImpersonatedUser)
+		}
+	}
+}
+
 // BenchmarkAudit creates and lists config maps through the handler, with events in a file.
 func BenchmarkAudit(b *testing.B) {
 	live := kinds.NewLive(builtin.Catalog())

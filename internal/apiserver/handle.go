@@ -158,17 +158,18 @@ func (s *Server) refuse(rec *recorder, r *http.Request, rt resolved, err error) 
 // request with the context for the rest of it.
 func (s *Server) authorize(r *http.Request, rt *route.Route, sender user.Info) (*http.Request, error) {
 	ctx := r.Context()
-	caller, err := authn.Impersonate(ctx, r.Header, sender, s.cfg.Authorizer)
+	a := rt.Attributes(r)
+	runs, err := s.impersonation.User(ctx, r.Header, sender, a)
 	if err != nil {
 		return r, err
 	}
+	caller := runs.As
 	if caller != sender {
 		ctx = auth.WithOriginal(ctx, sender)
-		audit.From(ctx).Impersonates(ctx, caller)
+		audit.From(ctx).Impersonates(ctx, caller, runs.Constraint)
 		r = r.WithContext(ctx)
 	}
 	rt.Caller = caller
-	a := rt.Attributes(r)
 	decided := s.cfg.Authorizer.Decide(ctx, caller, a)
 	if decided.Failure != nil && !decided.Allowed && decided.Refusal == nil {
 		audit.From(ctx).Undecided(ctx)

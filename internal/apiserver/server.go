@@ -45,6 +45,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -147,6 +148,8 @@ type Server struct {
 	lists     *render.Lists
 	events    render.Shared
 	feeds     *feed.Set
+	// impersonation knows as which users callers may run their requests.
+	impersonation *authn.Impersonation
 }
 
 // New returns a server; it starts no goroutine. ctx bounds its watches: they end
@@ -168,7 +171,7 @@ func New(ctx context.Context, cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, logger: cfg.Logger, load: limit.NewLoad(cfg.Limits, cfg.Refusals), lists: render.NewLists(),
 		swagger: swagger.New(), groups: swagger.NewGroups(cfg.Live),
-		feeds: feed.NewSet(ctx, cfg.Logger),
+		feeds: feed.NewSet(ctx, cfg.Logger), impersonation: authn.NewImpersonation(cfg.Authorizer),
 	}
 	kept := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gapless_list_compressed_bytes", Help: "Compressed blocks of lists that are kept for the next list.",
@@ -176,7 +179,7 @@ func New(ctx context.Context, cfg Config) *Server {
 	messages := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gapless_protobuf_kept_bytes", Help: "Messages in protobuf and their objects that are kept for the next watch.",
 	}, func() float64 { return float64(s.events.MessageBytes()) })
-	more := append(cfg.Collectors, kept, messages, cfg.Refusals, s.load, cfg.Tracing)
+	more := append(cfg.Collectors, kept, messages, cfg.Refusals, s.load, cfg.Tracing, s.impersonation)
 	if cfg.Audit != nil {
 		more = append(more, cfg.Audit)
 	}

@@ -173,10 +173,11 @@ func (q *Request) Undecided(ctx context.Context) {
 	}
 }
 
-// Impersonates records the user as who the request runs.
-func (q *Request) Impersonates(ctx context.Context, as user.Info) {
+// Impersonates records the user as who the request runs, and the verb of constrained impersonation that allowed it;
+// "": it was another one.
+func (q *Request) Impersonates(ctx context.Context, as user.Info, constraint string) {
 	if q != nil {
-		audit.LogImpersonatedUser(ctx, as, "")
+		audit.LogImpersonatedUser(ctx, as, constraint)
 	}
 }
 

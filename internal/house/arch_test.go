@@ -185,6 +185,7 @@ var inTests = map[string][]string{
 	"internal/admission":         {"internal/registry", "internal/store", "internal/store/revlog"},
 	"internal/admission/webhook": {"internal/auth", "internal/registry", "internal/store/revlog"},
 	"internal/addresses":         {"internal/store", "internal/store/revlog"},
+	"internal/auth":              {"internal/auth/rbac/rules"},
 	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
 	"internal/baseline":          {"internal/store/revlog"},
 	"internal/serve":             {"internal/kinds"},

@@ -5,7 +5,8 @@
 // proxy, and then [Certificates].
 // [Tokens] are those of a file. [Accounts] are service accounts: they issue tokens and verify
 // them against the objects in memory. [BootstrapTokens] are those of Secrets; package external has tokens that others
-// verify. [Keys] sign and verify tokens. [Impersonate] makes a caller another user, if the caller may.
+// verify. [Keys] sign and verify tokens. [Impersonation] makes a caller another
+// user, if the caller may.
 package authn
 
 import (

@@ -1,7 +1,9 @@
 package authn
 
 import (
+	"cmp"
 	"context"
+	"hash/maphash"
 	"maps"
 	"net/http"
 	"net/url"
@@ -9,10 +11,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/lru"
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -30,38 +32,117 @@ func Impersonates(h http.Header) bool {
 	return false
 }
 
-// Impersonate returns the user that a request is to run as: that of its Impersonate-* headers, if the
+// keptModes bounds for how many callers the mode that allowed the last impersonation is kept, of about 100 bytes each
+// (apiserver endpoints/filters/impersonation/cache.go).
+const keptModes = 10_000
+
+// Impersonation decides as which users requests run. It is safe for concurrent use.
+type Impersonation struct {
+	authorizer auth.Authorizer
+	modes      []mode
+	// last has the index of the mode that allowed the last impersonation of a caller, by the hash of his name: it is tried
+	// first, so that whoever uses the verb "impersonate" is not asked about the others each time. Where two names have
+	// one hash, only the order of the modes changes. No permission is kept: a change of a role holds at once.
+	last     *lru.Cache
+	seed     maphash.Seed
+	attempts *prometheus.CounterVec
+}
+
+// NewImpersonation returns an Impersonation that asks an authorizer.
+func NewImpersonation(a auth.Authorizer) *Impersonation {
+	return &Impersonation{
+		authorizer: a, modes: modes(), last: lru.New(keptModes), seed: maphash.MakeSeed(),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "apiserver_impersonation_attempts_total",
+			Help: "Requests that want to run as another user, by the mode that allowed it: " +
+				"legacy is the verb impersonate, and denied ones have no mode.",
+		}, []string{"mode", "decision"}),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (i *Impersonation) Describe(to chan<- *prometheus.Desc) { i.attempts.Describe(to) }
+
+// Collect implements prometheus.Collector.
+func (i *Impersonation) Collect(to chan<- prometheus.Metric) { i.attempts.Collect(to) }
+
+// Runs is the user that a request runs as.
+type Runs struct {
+	As user.Info
+	// Constraint is the verb of constrained impersonation that was allowed; "" if it was "impersonate", and without
+	// impersonation.
+	Constraint string
+}
+
+// User returns the user that a request is to run as: that of its Impersonate-* headers, if the
 // authorizer lets the caller impersonate each part of that user, and the caller without such
-// headers. It removes the headers. Errors: 403, and 400 for headers from which no user follows.
+// headers. It removes the headers. Errors: 403, and 400 for headers from which no user follows; what an
+// authorizer answers instead that could not ask somebody else.
 //
-// The rules are upstream's (endpoints/filters/impersonation, the verb "impersonate"; its verbs
-// impersonate:* of constrained impersonation do not exist here). Upstream ignores what it does not
+// The rules are upstream's (endpoints/filters/impersonation). Upstream ignores what it does not
 // understand: other headers of the prefix, an empty user, further values of a user or UID. Such a
 // request would run with the rights of the caller, which may be larger: here it is 400.
-func Impersonate(ctx context.Context, h http.Header, caller user.Info, a auth.Authorizer) (user.Info, error) {
+func (i *Impersonation) User(ctx context.Context, h http.Header, caller user.Info, of auth.Attributes) (Runs, error) {
 	if !Impersonates(h) {
-		return caller, nil
+		return Runs{As: caller}, nil
 	}
 	wanted, err := wantedUser(h)
 	if err != nil {
-		return nil, err
+		return Runs{}, err
 	}
-	if err := mayImpersonate(ctx, caller, wanted, a); err != nil {
-		return nil, err
+	runs, err := i.allowed(ctx, attempt{caller: caller, wanted: wanted, request: of})
+	if err != nil {
+		return Runs{}, err
 	}
 	maps.DeleteFunc(h, func(name string, _ []string) bool { return hasPrefix(name, impersonatePrefix) })
-	namespace, _, err := serviceaccount.SplitUsername(wanted.Name)
-	if err == nil && len(wanted.Groups) == 0 {
-		wanted.Groups = serviceaccount.MakeGroupNames(namespace)
-	}
-	switch has := func(group string) bool { return slices.Contains(wanted.Groups, group) }; {
-	case wanted.Name == user.Anonymous && !has(user.AllUnauthenticated):
-		wanted.Groups = append(wanted.Groups, user.AllUnauthenticated)
-	case wanted.Name != user.Anonymous && !has(user.AllUnauthenticated) && !has(user.AllAuthenticated):
-		wanted.Groups = append(wanted.Groups, user.AllAuthenticated)
-	}
-	return wanted, nil
+	return runs, nil
 }
+
+// allowed tries the modes. The error is that of the first that is for the wanted user, as upstream's; or of the first that
+// could not be decided, since the caller may be allowed to.
+func (i *Impersonation) allowed(ctx context.Context, a attempt) (Runs, error) {
+	hash := maphash.String(i.seed, a.caller.GetName())
+	first := -1
+	if kept, is := i.last.Get(hash); is {
+		first, _ = kept.(int) // nothing else is there
+	}
+	var why error
+	for _, at := range inOrder(len(i.modes), first) {
+		m := i.modes[at]
+		if !m.takes(a.wanted, a.caller) {
+			continue
+		}
+		err := a.by(m, i.authorizer).allowed(ctx)
+		if err == nil {
+			if at != first {
+				i.last.Add(hash, at)
+			}
+			i.attempts.WithLabelValues(cmp.Or(m.name, "legacy"), "allowed").Inc()
+			return Runs{As: m.completed(a.wanted), Constraint: m.constraint()}, nil
+		}
+		if why == nil || isForbidden(why) && !isForbidden(err) {
+			why = err
+		}
+	}
+	i.attempts.WithLabelValues("", "denied").Inc()
+	return Runs{}, why // the last mode takes every user
+}
+
+// inOrder returns the numbers below n, with one of them first; -1 is none.
+func inOrder(n, first int) []int {
+	order := make([]int, 0, n)
+	if first >= 0 {
+		order = append(order, first)
+	}
+	for at := range n {
+		if at != first {
+			order = append(order, at)
+		}
+	}
+	return order
+}
+
+func isForbidden(err error) bool { return wire.StatusOf(err).Code == http.StatusForbidden }
 
 // wantedUser reads the headers.
 func wantedUser(h http.Header) (*user.DefaultInfo, error) {
@@ -98,7 +179,7 @@ func wantedUser(h http.Header) (*user.DefaultInfo, error) {
 				name, authenticationv1.ImpersonateUserHeader)
 		}
 		if one != nil {
-			if len(values) != 1 || values[0] == "" {
+			if len(values) != 1 || values[0] == "" && one != &wanted.Name { // no name has upstream's text
 				return nil, wire.BadRequest("the header %s must have one value that is not empty", name)
 			}
 			*one = values[0]
@@ -117,38 +198,6 @@ func extraKey(encoded string) string {
 		return key
 	}
 	return encoded
-}
-
-// mayImpersonate asks for each part of the wanted user, in upstream's order.
-func mayImpersonate(ctx context.Context, caller user.Info, wanted *user.DefaultInfo, a auth.Authorizer) error {
-	of := func(group, resource, name string) auth.Attributes {
-		return auth.Attributes{Verb: "impersonate", Resource: schema.GroupResource{Group: group, Resource: resource}, Name: name}
-	}
-	named := of("", "users", wanted.Name)
-	if namespace, name, err := serviceaccount.SplitUsername(wanted.Name); err == nil {
-		named = of("", "serviceaccounts", name)
-		named.Namespace = namespace
-	}
-	asked := []auth.Attributes{named}
-	if wanted.UID != "" {
-		asked = append(asked, of(authenticationv1.GroupName, "uids", wanted.UID))
-	}
-	for _, group := range wanted.Groups {
-		asked = append(asked, of("", "groups", group))
-	}
-	for _, key := range slices.Sorted(maps.Keys(wanted.Extra)) {
-		for _, value := range wanted.Extra[key] {
-			extra := of(authenticationv1.GroupName, "userextras", value)
-			extra.Subresource = key
-			asked = append(asked, extra)
-		}
-	}
-	for _, attributes := range asked {
-		if err := a.Authorize(ctx, caller, attributes); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // hasPrefix ignores case: the header's name may not be canonical.

@@ -334,18 +334,44 @@ func TestAQuestionIsAllThatIsAsked(t *testing.T) {
 	}
 }
 
-// TestImpersonationIsAllowedByUpstream runs what the API server does with the headers.
+// TestImpersonationIsAllowedByUpstream runs what the API server does with the headers: root may do everything, joe lists as
+// the lister by constrained impersonation, and jane may not impersonate.
 func TestImpersonationIsAllowedByUpstream(t *testing.T) {
 	u := relaytest.New(t)
+	u.Apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: lists-as}
+rules:
+- {apiGroups: [authentication.k8s.io], resources: [users, groups], resourceNames: [lister], verbs: ["impersonate:user-info"]}
+- {apiGroups: [""], resources: [configmaps], verbs: ["impersonate-on:user-info:list"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: lists-as}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lists-as}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: joe}]
+`)
 	a := open(t, u, lasting(access.Reviews))
-	for name, want := range map[string]int{"root": http.StatusOK, "jane": http.StatusForbidden} {
+	impersonation := authn.NewImpersonation(a)
+	for _, c := range []struct {
+		name, verb string
+		want       int
+	}{
+		{"root", "list", http.StatusOK},
+		{"root", "get", http.StatusOK},
+		{"joe", "list", http.StatusOK},
+		{"joe", "get", http.StatusForbidden},
+		{"jane", "list", http.StatusForbidden},
+	} {
 		header := http.Header{"Impersonate-User": {"lister"}, "Impersonate-Group": {"lister"}}
-		as, err := authn.Impersonate(t.Context(), header, callerOf(t, a, "token-"+name), a)
-		if code(err) != want {
-			t.Errorf("%s: %v", name, err)
+		runs, err := impersonation.User(t.Context(), header, callerOf(t, a, "token-"+c.name), configMaps(c.verb))
+		if code(err) != c.want {
+			t.Errorf("%s, to %s: %v", c.name, c.verb, err)
 		}
-		if err == nil && code(a.Authorize(t.Context(), as, configMaps("list"))) != http.StatusOK {
-			t.Errorf("%s may not list as lister", name)
+		if err == nil && (runs.Constraint != "impersonate:user-info" ||
+			code(a.Authorize(t.Context(), runs.As, configMaps("list"))) != http.StatusOK) {
+			t.Errorf("%s may not list as lister, by %q", c.name, runs.Constraint)
 		}
 	}
 }

@@ -213,7 +213,9 @@ func TestUpstreamReadsTheUserThatACertificateNames(t *testing.T) {
 		if got := r.Header.Get("Authorization"); got != "Bearer the-relay" {
 			t.Errorf("the request comes from %q", got)
 		}
-		return authn.Impersonate(r.Context(), r.Header, &user.DefaultInfo{Name: "relay"}, auth.AlwaysAllow{})
+		runs, err := authn.NewImpersonation(auth.AlwaysAllow{}).User(r.Context(), r.Header, &user.DefaultInfo{Name: "relay"},
+			auth.Attributes{Verb: "get", Path: r.URL.Path})
+		return runs.As, err
 	}
 	headers, err := headerrequest.New([]string{"X-Remote-User"}, []string{"X-Remote-Uid"}, []string{"X-Remote-Group"},
 		[]string{"X-Remote-Extra-"})
