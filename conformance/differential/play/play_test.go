@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -62,11 +63,12 @@ func TestRequestsMatchTheScript(t *testing.T) {
 			t.Errorf("read to the end: %v", err)
 		}
 		w.WriteHeader(http.StatusAccepted)
-		fmt.Fprintf(w, `{"n":7,"said":"%s %s %s %s %s"}`, r.Method, r.RequestURI, r.Header.Get("X-A"),
-			r.Header.Get("Authorization"), body)
+		fmt.Fprintf(w, `{"n":7,"said":"%s %s %s %s %s"}`, r.Method, r.RequestURI,
+			strings.Join(r.Header["X-A.b%2fc"], "+"), r.Header.Get("Authorization"), body)
 	}, `case one
 PUT $start?a=%20b
-  X-A: c
+  X-A.b%2fc: c
+  X-A.b%2fc: d
   [1]
 capture n .n
 compare n .n
@@ -91,14 +93,14 @@ GET /not/reached
 		}
 	}
 	want := []string{
-		"202 PUT /start?a=%20b c Bearer secret [1]",
+		"202 PUT /start?a=%20b c+d Bearer secret [1]",
 		"202 GET /later/8  Bearer secret ",
 		"202 GET /7  Bearer secret ",
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("what the server heard (-want +got):\n%s", diff)
 	}
-	if got.Stopped != "line 14: nothing was captured as none" {
+	if got.Stopped != "line 15: nothing was captured as none" {
 		t.Errorf("it stopped because %q", got.Stopped)
 	}
 	if diff := cmp.Diff([]string{"restart", "crash", "compact", "forget"}, s.done); diff != "" {

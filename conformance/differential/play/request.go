@@ -54,12 +54,17 @@ func (p *player) newRequest(ctx context.Context, r *Result) (*http.Request, erro
 	if p.target.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+p.target.Token)
 	}
+	set := map[string]bool{} // the script has it: further lines are further values
 	for _, f := range r.Step.Header {
 		value, err := p.expand(f.Value)
 		if err != nil {
 			return nil, err
 		}
-		req.Header.Set(f.Name, value)
+		if !set[f.Name] {
+			req.Header.Del(f.Name)
+		}
+		req.Header.Add(f.Name, value)
+		set[f.Name] = true
 	}
 	return req, nil
 }

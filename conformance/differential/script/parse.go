@@ -139,7 +139,7 @@ func (p *parser) below(line string) error {
 }
 
 var (
-	headerName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]*$`)
+	headerName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.%-]*$`)
 	variableName = regexp.MustCompile(`^[a-z][a-z0-9]*$`)
 )
 
