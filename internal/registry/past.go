@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"time"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
@@ -44,28 +43,8 @@ func atTime(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) (w
 		return plan, nil
 	}
 	var err error
-	plan.RV, err = revisionAt(ctx, cached, "at", plan.At)
+	plan.RV, err = cached.CommittedBy(ctx, "at", plan.At)
 	return plan, err
-}
-
-// clocksDiffer is by how much the clock of a client may be ahead: a time is waited for that long, as a
-// resourceVersion is.
-const clocksDiffer = 3 * time.Second
-
-// revisionAt returns the resourceVersion that a resource had at a time, of a parameter. Errors: 422 for the future.
-func revisionAt(ctx context.Context, cached *caches.Resource, parameter string, at time.Time) (kube.ResourceVersion, error) {
-	if ahead := time.Until(at); ahead > clocksDiffer {
-		return 0, wire.FutureTime(parameter, at, time.Now())
-	} else if ahead > 0 {
-		timer := time.NewTimer(ahead)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
-	}
-	return cached.CommittedBy(ctx, at)
 }
 
 // Changes returns a page of the changes of what a target and the options select, as its version shows the objects.
@@ -126,7 +105,7 @@ func (r *Reader) span(ctx context.Context, t kinds.Target, o wire.ChangesOptions
 	}
 	s.After = o.After.RV
 	if !o.After.At.IsZero() {
-		if s.After, err = revisionAt(ctx, cached, "since", o.After.At); err != nil {
+		if s.After, err = cached.CommittedBy(ctx, "since", o.After.At); err != nil {
 			return s, err
 		}
 	}
@@ -153,7 +132,7 @@ func until(ctx context.Context, cached *caches.Resource, t kinds.Target, m wire.
 	rv := m.RV
 	if !m.At.IsZero() {
 		var err error
-		if rv, err = revisionAt(ctx, cached, "until", m.At); err != nil {
+		if rv, err = cached.CommittedBy(ctx, "until", m.At); err != nil {
 			return 0, err
 		}
 	}

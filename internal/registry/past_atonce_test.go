@@ -172,7 +172,7 @@ func TestThePastIsTrueWhileItIsWrittenAndRemoved(t *testing.T) {
 			for !over.Load() {
 				if err := act(r); err != nil {
 					over.Store(true)
-					t.Error(err)
+					t.Errorf("ask for the past: %v", err)
 				}
 			}
 		})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -43,9 +44,25 @@ type Changes struct {
 	Holes       []watchcache.Hole
 }
 
-// CommittedBy returns the resourceVersion that the resource had at a time: that of its last change by then. Errors:
+// clocksDiffer is by how much the clock of a client may be ahead: a time is waited for that long, as a
+// resourceVersion is.
+const clocksDiffer = 3 * time.Second
+
+// CommittedBy returns the resourceVersion that the resource had at a time, which is that of a parameter: that of its last
+// change by then. It waits until the time has come. Errors: 422 for one that is ahead by more than clocksDiffer,
 // *kube.ExpiredError with RequestedTime, ctx's cause, those of the store.
-func (r *Resource) CommittedBy(ctx context.Context, at time.Time) (kube.ResourceVersion, error) {
+func (r *Resource) CommittedBy(ctx context.Context, parameter string, at time.Time) (kube.ResourceVersion, error) {
+	if ahead := time.Until(at); ahead > clocksDiffer {
+		return 0, wire.FutureTime(parameter, at, time.Now())
+	} else if ahead > 0 {
+		timer := time.NewTimer(ahead)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	}
 	page, err := r.source.store.Read(ctx, store.Query{
 		Start: r.prefix, End: store.PrefixEnd(r.prefix), At: at, Limit: 1,
 		Want: func(string, int64) bool { return false },

@@ -282,7 +282,8 @@ func (l *life) read(q store.Query) {
 	l.with(func(m *model) {
 		compacted, refused := errors.AsType[*store.CompactedError](err)
 		if !q.At.IsZero() && (err == nil || refused) {
-			m.moments = append(m.moments, answer{prefix: prefix, at: q.At, head: head, revision: page.Revision, refused: compacted})
+			got := answer{prefix: prefix, at: q.At, head: head, revision: page.Revision, refused: compacted}
+			m.moments = append(m.moments, got)
 		}
 		switch {
 		case refused:
