@@ -278,6 +278,7 @@ func setContinue(ctx context.Context, list *wire.List, c limited) error {
 			if remaining, err = c.state.Count(ctx, after, namespace); err != nil {
 				return err
 			}
+			c.cached.Counts.Put(here, remaining+c.page.count) // for who asks for the same page
 		}
 		if remaining == 0 {
 			return nil
