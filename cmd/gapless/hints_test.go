@@ -30,10 +30,10 @@ func TestAKubeconfigThatDoesNotExistIsNamed(t *testing.T) {
 	}
 }
 
-func TestStatusOfAServerSaysWhatStatusIsFor(t *testing.T) {
+func TestStatusOfAServerShowsItsResources(t *testing.T) {
 	_, ready := serveInMemory(t)
-	if code, _, stderr := command(t, "status", "--kubeconfig", ready.Kubeconfig); code != exitRunTime ||
-		!strings.Contains(stderr, "neither a relay nor a replica") {
-		t.Errorf("exit code %d:\n%s", code, stderr)
+	code, stdout, stderr := command(t, "status", "--kubeconfig", ready.Kubeconfig)
+	if code != 0 || !strings.Contains(stdout, "\nnamespaces ") || stderr != "" {
+		t.Errorf("exit code %d:\n%s%s", code, stdout, stderr)
 	}
 }
