@@ -156,8 +156,8 @@ type Config struct {
 	Controllers []string
 	// ServiceClusterIPRanges are the ranges of which Services get their cluster IPs, like "10.0.0.0/24": one, or one of
 	// each IP family, the default first; nil means DefaultServiceClusterIPRange. They are made the ServiceCIDR
-	// "kubernetes" if there is none; otherwise that one counts, and of ranges that are not nil the families: new Services
-	// can have these. ServiceNodePortRange is that of node ports; "" means
+	// "kubernetes" if there is none; otherwise that one counts, but new Services have the IP families of these ranges,
+	// if they are not nil. ServiceNodePortRange is that of node ports; "" means
 	// DefaultServiceNodePortRange, or over etcd the one in which other servers have registered theirs.
 	ServiceClusterIPRanges []string
 	ServiceNodePortRange   string

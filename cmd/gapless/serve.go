@@ -168,7 +168,8 @@ func dataFlags(flags *pflag.FlagSet, f *serveFlags) {
 			"algorithm is replaced (default that of the existing key, or ecdsa)")
 	flags.StringSliceVar(&f.clusterIPs, "service-cluster-ip-range", nil,
 		"range of which Services get their cluster IPs, or one of each IP family, the default first; a ServiceCIDR kubernetes "+
-			"that is there counts instead, and of these the families (default "+gapless.DefaultServiceClusterIPRange+")")
+			"that is there counts instead, but new Services have the IP families of this flag "+
+			"(default "+gapless.DefaultServiceClusterIPRange+")")
 	flags.StringVar(&f.nodePorts, "service-node-port-range", "",
 		"range of which Services get their node ports; all servers over one etcd have the same (default "+
 			gapless.DefaultServiceNodePortRange+", or what others have registered)")
