@@ -222,27 +222,23 @@ func least(all, again []sample) []sample {
 	return all
 }
 
-// growth is by how much twice the size costs more at the end of a series.
+// growth is by how much twice the size costs more at the end of a series, over doublings, or over one more where that is
+// less: the first collection of memory is a step of several times, and what grows with the square does so over both.
 func growth(all []sample) float64 {
+	for len(all) > 0 && all[len(all)-1].cost < smallest { // such as the refusal at its end
+		all = all[:len(all)-1]
+	}
 	if len(all) <= doublings {
 		return 0
 	}
-	last, first := all[len(all)-1].cost, all[len(all)-1-doublings].cost
-	if last < smallest {
-		return 0
+	end := len(all) - 1
+	over := func(span int) float64 {
+		return math.Pow(float64(all[end].cost)/float64(max(all[end-span].cost, noise)), 1/float64(span))
 	}
-	return math.Pow(float64(last)/float64(max(first, noise)), 1./doublings)
-}
-
-// worst is the growth at the end of a series, or the largest before it, where a refusal at its end is cheap.
-func worst(all []sample) (most float64) {
-	if by := growth(all); by > 0 {
-		return by
+	if end > doublings && all[end-doublings-1].cost >= noise {
+		return min(over(doublings), over(doublings+1))
 	}
-	for end := range len(all) + 1 {
-		most = max(most, growth(all[:end]))
-	}
-	return most
+	return over(doublings)
 }
 
 func TestNoRequestCostsMoreThanItsSize(t *testing.T) {
@@ -262,7 +258,7 @@ func TestNoRequestCostsMoreThanItsSize(t *testing.T) {
 			var all []sample
 			// Noise, such as the first collection of memory, counts less in what costs more.
 			for try := range 4 {
-				if all = least(all, s.grow(&d, enough<<try)); worst(all) <= most {
+				if all = least(all, s.grow(&d, enough<<try)); growth(all) <= most {
 					break
 				}
 			}
@@ -271,8 +267,8 @@ func TestNoRequestCostsMoreThanItsSize(t *testing.T) {
 			}
 			last := all[len(all)-1]
 			t.Logf("%7d: %3d for %4d KiB, %v, growth %.2f; %.150s",
-				last.n, last.code, last.bytes>>10, last.cost.Round(time.Millisecond), worst(all), last.text)
-			if by := worst(all); by > most {
+				last.n, last.code, last.bytes>>10, last.cost.Round(time.Millisecond), growth(all), last.text)
+			if by := growth(all); by > most {
 				t.Errorf("twice as much costs %.2f times as much, want at most %.1f:\n%s", by, most, table(all))
 			}
 		})
@@ -285,4 +281,30 @@ func table(all []sample) string {
 		fmt.Fprintf(&out, "%8d: %d for %d bytes: %v\n", one.n, one.code, one.bytes, one.cost)
 	}
 	return out.String()
+}
+
+func TestGrowthTellsStepsFromSquares(t *testing.T) {
+	series := func(ms ...int) (all []sample) {
+		for _, cost := range ms {
+			all = append(all, sample{cost: time.Duration(cost) * time.Millisecond})
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name string
+		all  []sample
+		much bool
+	}{
+		{"linear", series(1, 2, 4, 8, 16, 32, 64), false},
+		{"linear with a step", series(1, 2, 5, 6, 28, 57, 150), false},
+		{"linear with a step, then refused", series(2, 3, 6, 28, 57, 170, 292, 5), false},
+		{"square", series(1, 4, 16, 64, 256), true},
+		{"square at the end", series(5, 10, 20, 50, 200, 800, 3200), true},
+		{"square, then refused", series(2, 8, 32, 128, 512, 5, 5), true},
+		{"too short", series(1, 4, 16), false},
+	} {
+		if by := growth(c.all); (by > mostGrowth) != c.much {
+			t.Errorf("%s: %.2f", c.name, by)
+		}
+	}
 }
