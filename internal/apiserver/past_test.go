@@ -98,6 +98,7 @@ func TestThePastOfACollectionAndOfAnObject(t *testing.T) {
 
 	for _, c := range []struct{ path, want string }{
 		{pastMaps + "?at=" + then, `"x","namespace":"default"`},
+		{pastMaps + "?at=0001-01-01T00:00:00Z", `"items":[]`}, // before the server's first
 		{pastMaps + "/x?at=" + then, `"data":{"a":"1"}`},
 		{pastMaps + "/y?at=" + then, `"data":{"a":"1"}`},
 		{pastMaps + "/x?resourceVersion=" + all.Items[2].ResourceVersion + "&resourceVersionMatch=Exact", `"data":{"a":"2"}`},
@@ -123,6 +124,7 @@ func TestWhatIsNoQuestionAboutThePastIsRefused(t *testing.T) {
 			"?at=yesterday": "400 BadRequest at is \"yesterday\": expected a time as in RFC 3339",
 		maps + "?at=" + tomorrow:                         invalid + "at: Invalid value",
 		maps + "/a?at=" + tomorrow:                       invalid + "at: Invalid value",
+		maps + "/a?at=0001-01-01T00:00:00Z":              "404 NotFound ", // not what it is now
 		maps + "?at=" + then + "&resourceVersion=5":      invalid,
 		maps + "/a?at=" + then + "&resourceVersion=5":    invalid,
 		maps + "?watch=1&at=" + then:                     invalid,

@@ -51,7 +51,7 @@ func FuzzObjects(f *testing.F) {
 }
 
 func FuzzMoment(f *testing.F) {
-	for _, text := range []string{"14:05", "2h", "3d1h", "2026-11-25T14:00:00Z", "1000000042", "2026-11-25 14:05"} {
+	for _, text := range []string{"14:05", "2h", "3d1h", "2026-11-25T14:00:00Z", "1000000042", "2026-11-25 14:05", "0001-01-01"} {
 		f.Add(text)
 	}
 	now := time.Date(2026, 11, 25, 14, 0, 0, 0, time.UTC)

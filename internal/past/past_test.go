@@ -219,6 +219,8 @@ func TestTimesAreReadAsPeopleWriteThem(t *testing.T) {
 		"yesterday":            "is no time: write 14:05 for today",
 		"":                     "is no time",
 		"99999999999d":         "is no time",
+		"0001-01-01T00:00:00Z": "is before 1970",
+		"36500d":               "is before 1970",
 	} {
 		at, err := past.ParseTime(text, now)
 		got := at.In(berlin).Format(time.RFC3339)

@@ -32,11 +32,15 @@ func (m Moment) String() string {
 const day = 24 * time.Hour
 
 // ParseTime reads a time as people write it: 14:05 or 14:05:30 of today, 2026-11-25, 2026-11-25 14:05 or 14:05:30, all
-// in the zone of now; RFC 3339; or how long ago it was, like 90s, 2h30m or 3d. What is not past is an error.
+// in the zone of now; RFC 3339; or how long ago it was, like 90s, 2h30m or 3d. What is not past, or was before 1970, is an
+// error.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	at, err := parseTime(strings.TrimSpace(text), now)
 	if err != nil {
 		return time.Time{}, err
+	}
+	if at.Unix() < 0 {
+		return time.Time{}, fmt.Errorf("%q is before 1970: no server has a history of then", text)
 	}
 	if at.After(now) {
 		hint := ""

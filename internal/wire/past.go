@@ -56,6 +56,9 @@ func parseTime(q url.Values, name string) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, BadRequest("%s is %.100q: expected a time as in RFC 3339, like 2026-11-25T14:00:00Z", name, text)
 	}
+	if epoch := time.Unix(0, 0).UTC(); at.Before(epoch) {
+		return epoch, nil // nothing was there in either; the zero time would be none
+	}
 	return at, nil
 }
 
