@@ -125,27 +125,32 @@ func (b *Relayed) UnderFailures(t *testing.T, informers ...*Informer) {
 		b.Relay.Metric(t, web, "gapless_relay_watches_expired_total", ""))
 }
 
-// betweenEvents breaks connections by do, again and again, each time when all informers have got an
-// event over the new one: client-go lists again after a watch that was short and had none
-// (reflector.go, VeryShortWatchError).
+// betweenEvents breaks connections by do, again and again, each time when [served] is.
 func betweenEvents(working <-chan struct{}, informers []*Informer, do func()) {
-	var since []int // the handlers' calls a while after the last time
-	do()
-	every(working, 300*time.Millisecond, func() {
-		if since == nil {
-			for _, inf := range informers {
-				since = append(since, inf.Witness.Calls())
-			}
-			return
-		}
-		for i, inf := range informers {
-			if inf.Witness.Calls() == since[i] {
-				return
-			}
-		}
+	for do(); served(working, informers); {
 		do()
-		since = nil
-	})
+	}
+}
+
+// served waits until all informers have got an event over the connections that they have had for a while: client-go
+// lists again after a watch that was short and had none (reflector.go, VeryShortWatchError). False: working is closed.
+func served(working <-chan struct{}, informers []*Informer) bool {
+	after(working, 300*time.Millisecond)
+	calls := make([]int, len(informers))
+	for i, inf := range informers {
+		calls[i] = inf.Witness.Calls()
+	}
+	for i, inf := range informers {
+		for inf.Witness.Calls() == calls[i] {
+			select {
+			case <-working:
+				return false
+			default:
+				after(working, 50*time.Millisecond)
+			}
+		}
+	}
+	return true
 }
 
 func (b *Relayed) phases(t *testing.T, informers []*Informer) []phase {

@@ -31,10 +31,11 @@ func (s *Sides) BetweenRelays(t *testing.T, second *Relay, informers ...*Informe
 	play(t, s.Cluster.URL, s.Cluster.Admin.Client(t), []phase{
 		{name: "no failure", writes: 30, faults: quiet},
 		{name: "moved", writes: 500, faults: func(working <-chan struct{}) { betweenEvents(working, informers, move) }},
-		{name: "moved from one that is killed", writes: 300, faults: func(<-chan struct{}) {
+		{name: "moved from one that is killed", writes: 300, faults: func(working <-chan struct{}) {
 			dead := both[at]
 			move()
 			dead.Crash(t)
+			served(working, informers)
 			move()
 		}},
 		{name: "moved to one that is behind", writes: 300, faults: func(<-chan struct{}) {
