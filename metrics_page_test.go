@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
@@ -309,7 +310,8 @@ func TestMetricsPageListsAllMetrics(t *testing.T) {
 	case err != nil:
 		t.Fatalf("read the page: %v", err)
 	case string(text) != b.String():
-		t.Errorf("%s is old: run go test . -run %s -update", metricsPage, t.Name())
+		t.Errorf("%s is old: run go test . -run %s -update (-page +now):\n%s", metricsPage, t.Name(),
+			cmp.Diff(strings.Split(string(text), "\n"), strings.Split(b.String(), "\n")))
 	}
 }
 
