@@ -191,6 +191,7 @@ func (ph phase) run(ctx context.Context, t *testing.T, informers []*Informer) {
 	working := make(chan struct{})
 	var writers sync.WaitGroup
 	for i, inf := range informers {
+		inf.Witness.DeletedAgain(ph.skips)
 		before[i], acked[i] = inf.Counter.Answered(), len(inf.writer.acked)
 		writers.Go(func() { errs[i] = inf.writer.work(ctx, ph.writes, pace) })
 	}

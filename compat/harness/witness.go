@@ -19,6 +19,7 @@ type Witness struct {
 	violations []string
 	calls      int
 	repeats    int
+	again      bool // whether a deletion may come again
 }
 
 // NewWitness returns a witness without calls.
@@ -56,7 +57,7 @@ func (w *Witness) Deleted(key, rv string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	was, there := w.state[key]
-	if !there {
+	if !there && !(w.again && w.newest[key] > 0) {
 		w.violateLocked("%s deleted at %s, but the handler does not have it", key, rv)
 	}
 	if there && was == rv { // inferred from a list: the version may be one of before a restore
@@ -95,6 +96,14 @@ func (w *Witness) Restored() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.newest, w.seen = map[string]uint64{}, map[string]map[string]bool{}
+}
+
+// DeletedAgain says whether what is deleted may be deleted again from now on: a relay that has to list says first, with
+// the last version before, what is gone. Who is cut off then hears it again, of another relay perhaps with its version.
+func (w *Witness) DeletedAgain(may bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.again = may
 }
 
 // State returns the state that the handler's calls add up to.
