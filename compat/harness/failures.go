@@ -44,6 +44,7 @@ type Informer struct {
 	Slow bool
 
 	writer   *writer
+	counted  int64 // its lists until the end of the last phase: the first is before all
 	restored int64 // its lists that do not count for MaxLists
 }
 
@@ -185,14 +186,13 @@ func every(done <-chan struct{}, period time.Duration, do func()) {
 
 func (ph phase) run(ctx context.Context, t *testing.T, informers []*Informer) {
 	t.Helper()
-	before := make([]int64, len(informers))
 	acked := make([]int, len(informers))
 	errs := make([]error, len(informers))
 	working := make(chan struct{})
 	var writers sync.WaitGroup
 	for i, inf := range informers {
 		inf.Witness.DeletedAgain(ph.skips)
-		before[i], acked[i] = inf.Counter.Answered(), len(inf.writer.acked)
+		acked[i] = len(inf.writer.acked)
 		writers.Go(func() { errs[i] = inf.writer.work(ctx, ph.writes, pace) })
 	}
 	var waiter sync.WaitGroup
@@ -213,7 +213,8 @@ func (ph phase) run(ctx context.Context, t *testing.T, informers []*Informer) {
 	}
 	for i, inf := range informers {
 		inf.waitForState(ctx, t, ph.name)
-		lists := inf.Counter.Answered() - before[i]
+		lists := inf.Counter.Answered() - inf.counted
+		inf.counted += lists
 		if ph.restore != nil {
 			inf.restored += lists
 			t.Logf("%-30s %-24s %d lists", ph.name, inf.Name, lists)
