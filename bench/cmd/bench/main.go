@@ -115,6 +115,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			return err
 		}
 	}
+	if b.Stock, err = peer.Build(ctx, peer.Stock, o.root, dir); err != nil {
+		return err
+	}
 	report, failed := b.Run(ctx)
 	fmt.Fprintf(stdout, "%s: %s\n\n", time.Now().UTC().Format(time.DateOnly), cases.Machine(dir))
 	if o.short {

@@ -27,6 +27,7 @@ func All() []Case {
 	all = append(all, collecting(), managedMemory(), managedPods())
 	all = append(all, idling()...)
 	all = append(all, concurrentLists())
+	all = append(all, builtin()...)
 	all = append(all, relaying()...)
 	return append(all, replicas()...)
 }
@@ -71,20 +72,6 @@ func creating() []Case {
 			Metrics: slices.Concat([]Metric{{Name: "rate", Unit: "/s", Goal: Times(c.rate)}}, cost, []Metric{
 				{Name: "p99", Unit: "ms"}, allocs,
 			}),
-		})
-	}
-	for _, kind := range []struct {
-		name, title string
-		content     load.Content
-	}{{"create-configmap-16", "create of a ConfigMap", load.ConfigMap}, {"create-pod-16", "create of a Pod", load.Pod}} {
-		all = append(all, Case{
-			Name: kind.name, Title: kind.title + ", " + clients(16), Stage: Definition, Ours: true,
-			Run: runCreate(kind.content, 16), Metrics: []Metric{
-				{Name: "cpu", Unit: "us", Goal: AtMost(createCost)},
-				{Name: "rate", Unit: "/s"},
-				{Name: "p99", Unit: "ms"},
-				allocs,
-			},
 		})
 	}
 	return all

@@ -22,6 +22,7 @@ import (
 type Bench struct {
 	Programs []peer.Program // in the order of their turns
 	Kube     peer.Program   // kube-apiserver, for the cases with built-in kinds; it needs no path without them
+	Stock    peer.Program   // cmd/stock, for the same cases
 	Relay    peer.Program   // gapless, for the cases of a relay
 	Scale    Scale
 	Select   *regexp.Regexp // of names; nil selects all but those that are Asked
@@ -30,6 +31,7 @@ type Bench struct {
 	Log      io.Writer      // progress, a line per run
 
 	stage  Stage
+	kinds  bool   // whether staged are for cases with built-in kinds
 	staged []*Run // one per program; the servers of stage
 	count  int    // of directories
 }
@@ -71,7 +73,7 @@ func (b *Bench) Run(ctx context.Context) (*Report, error) {
 
 // play runs one case on each server.
 func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
-	if c.Stage == Nothing || c.Fresh || c.Stage != b.stage {
+	if c.Stage == Nothing || c.Fresh || c.Stage != b.stage || c.Kinds != b.kinds {
 		if err := b.clear(); err != nil {
 			return err
 		}
@@ -118,7 +120,7 @@ func (b *Bench) prepare(ctx context.Context, c Case, i int) (*Run, error) {
 	}
 	b.count++
 	r := &Run{
-		Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles, kube: b.Kube, etcd: peer.EtcdOf(b.Kube),
+		Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles, kube: b.Kube, stock: b.Stock, etcd: peer.EtcdOf(b.Kube),
 		dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name)),
 	}
 	if c.Kinds || c.Etcd {
@@ -128,7 +130,7 @@ func (b *Bench) prepare(ctx context.Context, c Case, i int) (*Run, error) {
 		return r, nil
 	}
 	if b.staged == nil {
-		b.staged, b.stage = make([]*Run, len(b.Programs)), stage
+		b.staged, b.stage, b.kinds = make([]*Run, len(b.Programs)), stage, c.Kinds
 	}
 	if b.staged[i] != nil {
 		return b.staged[i], nil
@@ -200,7 +202,7 @@ func (b *Bench) clear() error {
 			errs = append(errs, r.remove())
 		}
 	}
-	b.staged, b.stage = nil, Nothing
+	b.staged, b.stage, b.kinds = nil, Nothing, false
 	return errors.Join(errs...)
 }
 

@@ -119,6 +119,7 @@ type Run struct {
 
 	etcd     peer.Program // to run stores with
 	kube     peer.Program // where Case.Etcd
+	stock    peer.Program // where Case.Kinds
 	store    *peer.Store  // below the server; nil: what it needs is its own
 	content  load.Content // of what fill makes; zero: the custom resource
 	filled   int          // objects that fill made

@@ -16,8 +16,9 @@ What was measured last, what misses its goal first. Cases and metrics that diffe
 those that miss their goal the farthest from it, of the others the nearest to it, one for relays and one for replicas.
 [All figures](../bench/log/results.json).
 Peers: **generic** is the API server of Kubernetes without built-in kinds (` + "`k8s.io/apiextensions-apiserver`" + ` and etcd),
-**client-go** its informers. A relay, before the server that is named, has goals of its own. The
-[diary](../bench/log/diary.md) says what the cases do, how they are measured, and why figures are what they are.
+**kube-apiserver** 1.37 itself with etcd, for ConfigMaps and Pods, **client-go** its informers. A relay, before the server
+that is named, has goals of its own. The [diary](../bench/log/diary.md) says what the cases do, how they are measured, and
+why figures are what they are.
 ` + "`make bench BENCHFLAGS=--record`" + ` measures again and writes this page, which nobody edits.
 
 `

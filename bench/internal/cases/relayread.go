@@ -80,14 +80,11 @@ func runRelayLists(ctx context.Context, r *Run) (s Sample, err error) {
 // listers lets all clients list at once, and returns how long it took until the last one had
 // everything.
 func (r *Run) listers(ctx context.Context, of *peer.Server, version string) (time.Duration, error) {
-	readers, hangUp, err := reading{clients: r.Scale.Listers}.readers(ctx, of.Target)
+	readers, hangUp, err := reading{clients: r.Scale.Listers}.readers(ctx, of.Target, r.collection())
 	if err != nil {
 		return 0, err
 	}
 	defer hangUp()
-	for _, one := range readers {
-		one.List.Path = r.collection()
-	}
 	readers[0].List.Version = "0"
 	size, err := readers[0].Read()
 	if err != nil {

@@ -178,14 +178,15 @@ func during(ctx context.Context, d time.Duration, n int, fn func(worker, i int) 
 type reading struct {
 	clients, limit int
 	gzip, stream   bool
+	accept         string // media type; empty is JSON
 }
 
 // readers opens a connection for each client. LISTs go over HTTP/1.1; streaming
 // lists over HTTP/2, where they can be ended without ending the connection. The
 // whole list is asked for with resourceVersion=0, which upstream serves at its
 // cheapest; pages without, because with 0 it ignores the limit.
-func (r reading) readers(ctx context.Context, t wire.Target) ([]*load.Reader, func(), error) {
-	proto, list := wire.HTTP1, load.List{Path: load.Namespaced("default"), Limit: r.limit, Gzip: r.gzip, Stream: r.stream}
+func (r reading) readers(ctx context.Context, t wire.Target, path string) ([]*load.Reader, func(), error) {
+	proto, list := wire.HTTP1, load.List{Path: path, Limit: r.limit, Gzip: r.gzip, Stream: r.stream, Accept: r.accept}
 	if r.stream {
 		proto = wire.HTTP2
 	} else if r.limit == 0 {
@@ -239,7 +240,7 @@ func runList(how reading) func(context.Context, *Run) (Sample, error) {
 }
 
 func (r *Run) list(ctx context.Context, how reading) (Sample, error) {
-	readers, hangUp, err := how.readers(ctx, r.Target)
+	readers, hangUp, err := how.readers(ctx, r.Target, r.collection())
 	if err != nil {
 		return Sample{}, err
 	}
@@ -247,6 +248,16 @@ func (r *Run) list(ctx context.Context, how reading) (Sample, error) {
 	if err := complete(ctx, readers[0], r.filled); err != nil {
 		return Sample{}, err
 	}
+	return r.read(ctx, how)
+}
+
+// read is list of a server of which it is known what it answers.
+func (r *Run) read(ctx context.Context, how reading) (Sample, error) {
+	readers, hangUp, err := how.readers(ctx, r.Target, r.collection())
+	if err != nil {
+		return Sample{}, err
+	}
+	defer hangUp()
 	size, err := readers[0].Read()
 	if err != nil {
 		return Sample{}, err
@@ -282,7 +293,7 @@ const memoryReserve = 1500 << 20
 
 // runConcurrentLists lets many clients list the same collection at once.
 func runConcurrentLists(ctx context.Context, r *Run) (Sample, error) {
-	readers, hangUp, err := reading{clients: r.Scale.Listers}.readers(ctx, r.Target)
+	readers, hangUp, err := reading{clients: r.Scale.Listers}.readers(ctx, r.Target, r.collection())
 	if err != nil {
 		return Sample{}, err
 	}

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ type crowd struct {
 	multiplexed bool // over HTTP/2, Scale.PerConn on each connection
 	single      bool // over one HTTP/2 connection, as many as go there
 
-	content load.Content // of the objects
+	content load.Content // of the objects; zero: of Run.content
 	binary  bool         // in protobuf
 }
 
@@ -100,7 +101,7 @@ func runPaced(ctx context.Context, r *Run) (Sample, error) {
 func (r *Run) deliver(ctx context.Context, kind crowd, n int, write func(load.Writers) error) (Sample, error) {
 	s := Sample{Values: map[string]float64{}}
 	writers, err := load.NewWriters(ctx, r.Target, n, load.Object{
-		Namespace: "default", Name: r.unique(), Annotated: kind.form != form{}, Content: kind.content,
+		Namespace: "default", Name: r.unique(), Annotated: kind.form != form{}, Content: cmp.Or(kind.content, r.content),
 	})
 	if err != nil {
 		return s, err
@@ -178,7 +179,7 @@ func (r *Run) resume(ctx context.Context, versions []uint64, n int) (Sample, err
 			f.From(versions[i])
 			f.Until = last
 			began := time.Now()
-			path := load.Query(load.Namespaced("default"), "watch", "1", "resourceVersion", strconv.FormatUint(versions[i], 10),
+			path := load.Query(r.collection(), "watch", "1", "resourceVersion", strconv.FormatUint(versions[i], 10),
 				"timeoutSeconds", "600")
 			if _, err := conn.Do(wire.Request{Path: path}, f); err != nil {
 				return err
@@ -209,7 +210,9 @@ func (r *Run) resume(ctx context.Context, versions []uint64, n int) (Sample, err
 
 // history makes n updates and returns their resourceVersions, ascending.
 func (r *Run) history(ctx context.Context, n int) ([]uint64, error) {
-	writers, err := load.NewWriters(ctx, r.Target, floodWriters, load.Object{Namespace: "default", Name: r.unique()})
+	writers, err := load.NewWriters(ctx, r.Target, floodWriters, load.Object{
+		Namespace: "default", Name: r.unique(), Content: r.content,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +312,9 @@ func runSelect(by string) func(context.Context, *Run) (Sample, error) {
 func runIdle(kind crowd) func(context.Context, *Run) (Sample, error) {
 	return func(ctx context.Context, r *Run) (Sample, error) {
 		s := Sample{Values: map[string]float64{}}
-		writers, err := load.NewWriters(ctx, r.Target, 1, load.Object{Namespace: "default", Name: r.unique()})
+		writers, err := load.NewWriters(ctx, r.Target, 1, load.Object{
+			Namespace: "default", Name: r.unique(), Content: r.content,
+		})
 		if err != nil {
 			return s, err
 		}

@@ -124,7 +124,7 @@ func (o Object) render(b []byte, s Stamp) []byte {
 	case Structured:
 		return fmt.Appendf(b, structured, text[:250], s.Seq%1000, o.Shard, s)
 	case ConfigMap:
-		return fmt.Appendf(b, configMap, s.Seq%1000, text[:660], s)
+		return fmt.Appendf(b, configMap, s.Seq%1000, text[:mapPayload], s)
 	case Pod:
 		return fmt.Appendf(b, pod, text[:150], s.Seq%1000, s)
 	case Large:
@@ -195,6 +195,9 @@ const (
 		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","env":[{"name":"STAMP","value":"%s"}]}],` +
 		`"volumes":[{"name":"config","configMap":{"name":"server"}}]}}`
 )
+
+// mapPayload is how much of a payload a ConfigMap has.
+const mapPayload = 660
 
 // appendPatch renders a merge patch that replaces the payload and the stamp.
 func appendPatch(b []byte, s Stamp) []byte {

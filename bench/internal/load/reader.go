@@ -2,11 +2,13 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/gapless-io/gapless/bench/internal/wire"
 )
@@ -126,6 +128,7 @@ func note(body []byte, seen map[string]bool) (string, error) {
 				Namespace, Name, UID, ResourceVersion string
 			} `json:"metadata"`
 			Spec struct{ Payload, Stamp string } `json:"spec"`
+			Data map[string]string               `json:"data"` // of a ConfigMap, in the place of spec
 		} `json:"items"`
 	}
 	if err := json.Unmarshal(body, &page); err != nil {
@@ -136,8 +139,10 @@ func note(body []byte, seen map[string]bool) (string, error) {
 		if seen[key] {
 			return "", fmt.Errorf("%s is listed twice", key)
 		}
-		stamp, ok := parseStamp([]byte(item.Spec.Stamp))
-		if m.UID == "" || m.ResourceVersion == "" || !ok || item.Spec.Payload != payload(stamp.Key, stamp.Seq) {
+		stamp, ok := parseStamp([]byte(cmp.Or(item.Spec.Stamp, item.Data["stamp"])))
+		text := payload(stamp.Key, stamp.Seq)
+		whole := item.Spec.Payload == text || strings.Contains(item.Data["config.yaml"], text[:mapPayload])
+		if m.UID == "" || m.ResourceVersion == "" || !ok || !whole {
 			return "", fmt.Errorf("%s is not whole: %+v", key, item)
 		}
 		seen[key] = true

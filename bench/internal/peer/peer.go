@@ -25,11 +25,12 @@ import (
 	"github.com/gapless-io/gapless/bench/internal/wire"
 )
 
-// Names of the two programs, and of gapless where it is a relay.
+// Names of the programs, and of gapless where it is a relay.
 const (
 	Gapless  = "gapless"
 	Upstream = "upstream"
 	Relay    = "relay"
+	Stock    = "stock" // cmd/stock, which answers with Program.Body
 )
 
 // Program is a built server.
@@ -48,13 +49,18 @@ type Program struct {
 	// Store is the etcd in which kube-apiserver and gapless keep their objects; nil: kube-apiserver starts one of
 	// its own, and gapless needs none.
 	Store *Store
+	// Body is the file that a stock server answers with, and Coding its Content-Encoding.
+	Body, Coding string
 }
 
 // Build builds the program of that name from the checkout at root into dir.
 func Build(ctx context.Context, name, root, dir string) (Program, error) {
 	module, pkg := root, "./cmd/gapless"
-	if name == Upstream {
+	switch name {
+	case Upstream:
 		module, pkg = filepath.Join(root, "conformance", "oracle"), "./cmd/oracle"
+	case Stock:
+		module, pkg = filepath.Join(root, "bench"), "./cmd/stock"
 	}
 	p := Program{Name: name, Path: filepath.Join(dir, name)}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.Path, pkg)
@@ -144,11 +150,14 @@ func (s *Server) start(ctx context.Context) error {
 	if s.Certificates != nil {
 		args = append(append(args, "--"), s.Certificates.flags()...)
 	}
+	if s.Name == Stock {
+		args = append(s.Certificates.flags(), "--file", s.Body, "--content-encoding", s.Coding)
+	}
 	lines := &firstLine{got: make(chan []byte, 1)}
 	if err := s.run(ctx, args, lines); err != nil {
 		return err
 	}
-	if err := s.readLine(starting, lines.got); err != nil {
+	if err := s.readLine(starting, lines.got); err != nil || s.Name == Stock {
 		return err
 	}
 	return s.answers(starting)
@@ -348,7 +357,7 @@ func (s *Server) Kill() error {
 
 // ended judges how the process ended: the peer may end as it likes.
 func (s *Server) ended(err error) error {
-	if err != nil && s.Name != Upstream && s.Name != Kube {
+	if err != nil && s.Name != Upstream && s.Name != Kube && s.Name != Stock {
 		return fmt.Errorf("%s ended with: %w", s.Name, err)
 	}
 	return nil

@@ -1,0 +1,148 @@
+package cases
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gapless-io/gapless/bench/internal/load"
+	"github.com/gapless-io/gapless/bench/internal/peer"
+	"github.com/gapless-io/gapless/bench/internal/wire"
+)
+
+// Goals for built-in kinds, whatever they cost kube-apiserver.
+const (
+	mapCost, podCost     = 90, 150 // microseconds of CPU per create
+	pacedCost            = 13      // microseconds of CPU per event: 1.5 raw TLS writes
+	floodedP99           = 150     // milliseconds
+	idleHTTP1, idleHTTP2 = 16, 8   // KB
+	stockLists           = 1.2     // times what a stock TLS server needs
+)
+
+// builtin are the cases with built-in kinds, against kube-apiserver: what most users have. They are those of the custom
+// resource, with ConfigMaps of 1 KB.
+func builtin() []Case {
+	maps := func(c Case, goals ...Goal) Case {
+		c.Name, c.Title, c.Kinds = "kinds-"+c.Name, c.Title+", ConfigMaps", true
+		c.Metrics = slices.Clone(c.Metrics)
+		for i, goal := range goals {
+			c.Metrics[i].Goal = goal
+		}
+		return c
+	}
+	all := []Case{maps(starting()), maps(memory())}
+	for _, of := range []struct {
+		name, title string
+		content     load.Content
+		clients     int
+		cpu         float64
+		rate        Goal
+	}{
+		{"create-configmap-16", "create of a ConfigMap", load.ConfigMap, 16, mapCost, Goal{}},
+		{"create-configmap-256", "create of a ConfigMap", load.ConfigMap, 256, mapCost, Times(10)},
+		{"create-pod-16", "create of a Pod", load.Pod, 16, podCost, Goal{}},
+	} {
+		all = append(all, Case{
+			Name: of.name, Title: of.title + ", " + clients(of.clients), Kinds: true, Stage: Definition,
+			Run: runCreate(of.content, of.clients), Metrics: []Metric{
+				{Name: "cpu", Unit: "us", Goal: AtMost(of.cpu)},
+				{Name: "rate", Unit: "/s", Goal: of.rate},
+				{Name: "p99", Unit: "ms"},
+				{Name: "allocs"},
+			},
+		})
+	}
+	for _, c := range watching() {
+		switch c.Name {
+		case "watch-h1":
+			all = append(all, maps(c))
+		case "watch-h2":
+			all = append(all, maps(c, c.Metrics[0].Goal, c.Metrics[1].Goal, AtMost(floodedP99)))
+		case "watch-one":
+			all = append(all, maps(c, AtMost(0), AtMost(floodedP99)))
+		case "watch-paced":
+			all = append(all, maps(c, AtMost(pacedCost)))
+		}
+	}
+	all = append(all, mapLists()...)
+	all = append(all, maps(resume()))
+	for i, c := range idling() {
+		all = append(all, maps(c, AtMost([]float64{idleHTTP1, idleHTTP2}[i])))
+	}
+	return all
+}
+
+// mapLists are lists of ConfigMaps, those of one answer beside a stock server of the same bytes.
+func mapLists() []Case {
+	var all []Case
+	for _, of := range []struct {
+		name, title string
+		read        reading
+		peer        Goal // of the CPU; zero: stock's
+	}{
+		{"kinds-list", "LIST of 10 000 ConfigMaps", reading{}, Goal{}},
+		{"kinds-list-protobuf", "LIST of 10 000 ConfigMaps, protobuf", reading{accept: load.Protobuf}, Goal{}},
+		{"kinds-list-gzip", "LIST of 10 000 ConfigMaps, gzip", reading{gzip: true}, Goal{}},
+		{"kinds-list-limit", "LIST of 10 000 ConfigMaps, limit=500", reading{limit: 500}, Ratio(1. / 20)},
+		{"kinds-list-stream", "streaming initial list of 10 000 ConfigMaps", reading{stream: true}, Ratio(1. / 20)},
+	} {
+		of.read.clients = 1
+		c := Case{
+			Name: of.name, Title: of.title, Kinds: true, Stage: Objects, Run: runList(of.read),
+			Metrics: []Metric{{Name: "cpu", Unit: "ms", Goal: of.peer}, {Name: "p50", Unit: "ms"}, {Name: "size", Unit: "MB"}},
+		}
+		if of.peer == (Goal{}) {
+			c.Run = runStockList(of.read)
+			c.Metrics = append(c.Metrics, Metric{Name: "stock", Unit: "of a stock TLS server's CPU", Goal: AtMost(stockLists)})
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// runStockList measures one way of listing, and how many times as much it costs the server as a stock TLS server that
+// has the answer in memory.
+func runStockList(how reading) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (s Sample, err error) {
+		if s, err = r.list(ctx, how); err != nil {
+			return s, err
+		}
+		stock := r.stock
+		stock.Body = filepath.Join(r.dir, "..", filepath.Base(r.dir)+".body")
+		if how.gzip {
+			stock.Coding = "gzip"
+		}
+		if err := r.answer(ctx, how, stock.Body); err != nil {
+			return s, err
+		}
+		dir := r.dir + "-stock"
+		if stock.Certificates, err = peer.NewCertificates(dir + "-certificates"); err != nil {
+			return s, err
+		}
+		beside := &Run{Program: stock, Scale: r.Scale, content: r.content, dir: dir}
+		if beside.Server, err = stock.Start(ctx, dir); err != nil {
+			return s, err
+		}
+		alone, err := beside.read(ctx, how)
+		s.Values["stock"] = s.Values["cpu"] / alone.Values["cpu"]
+		return s, errors.Join(err, beside.remove(), os.Remove(stock.Body))
+	}
+}
+
+// answer writes the answer to a list into a file, as it comes.
+func (r *Run) answer(ctx context.Context, how reading, file string) error {
+	conn, err := r.Target.Dial(ctx, wire.HTTP1)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var body bytes.Buffer
+	path := load.Query(r.collection(), "resourceVersion", "0")
+	if _, err := conn.Do(wire.Request{Path: path, Accept: how.accept, Gzip: how.gzip}, &body); err != nil {
+		return err
+	}
+	return os.WriteFile(file, body.Bytes(), 0o600)
+}
