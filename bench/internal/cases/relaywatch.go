@@ -159,6 +159,7 @@ func runRelayWatch(large bool) func(context.Context, *Run) (Sample, error) {
 			s.Values["over-p50"] = milliseconds(latency.Quantile(0.5)) - s.Values["alone-p50"]
 			s.Values["over-p99"] = milliseconds(latency.Quantile(0.99)) - s.Values["alone-p99"]
 			s.Values["upstream"], s.Values["relay"] = perChange(used[0]), perChange(used[1])
+			s.Values[of.name+"-relay"] = perChange(used[1])
 			s.Values["share"] = used[0].Seconds() / alone.Seconds()
 			s.Values["share-served"] = max(used[0]-writes[0], 0).Seconds() / max(alone-writes[0], time.Millisecond).Seconds()
 		}
