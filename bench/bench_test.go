@@ -16,7 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var selected = flag.String("cases", "", "regular expression of the cases to play; none: all but the longest of replicas, and starts of kube-apiserver")
+var selected = flag.String("cases", "",
+	"regular expression of the cases to play; none: all but the longest of replicas, and starts of kube-apiserver")
 
 // quick selects all cases but those that nobody plays unasked, and those that start a kube-apiserver each for what
 // others show of it.

@@ -29,7 +29,8 @@ func run(args []string, out, stderr io.Writer) error {
 	var l scale.Load
 	flags.IntVar(&l.Watchers, "watchers", 0, "watchers that see all changes of a resource; 0 prints the page")
 	flags.Float64Var(&l.Changes, "changes", 1, "per second")
-	flags.DurationVar(&l.Within, "within", within, "until the last watcher of a server has a change, if it has nothing else to do")
+	flags.DurationVar(&l.Within, "within", within,
+		"until the last watcher of a server has a change, if it has nothing else to do")
 	m := machine(8)
 	flags.IntVar(&m.Processors, "processors", m.Processors, "of each server")
 	flags.Float64Var(&m.Share, "share", m.Share, "of the processors that may be used on average")
@@ -87,7 +88,8 @@ func measured(path string) (c scale.Costs, err error) {
 	}
 	us := func(name string) time.Duration { return time.Duration(of[name] * float64(time.Microsecond)) }
 	c = scale.Costs{
-		Write: us("create-16 cpu"), Serial: serial, Mirror: mirror, Event: us("watch-paced cpu"), Idle: of["idle-h1 memory"] * 1000,
+		Write: us("create-16 cpu"), Serial: serial, Mirror: mirror, Event: us("watch-paced cpu"),
+		Idle: of["idle-h1 memory"] * 1000,
 	}
 	if c.Write == 0 || c.Event == 0 || c.Idle == 0 {
 		return c, errors.New("the record has no create-16, no watch-paced or no idle-h1")
@@ -95,7 +97,8 @@ func measured(path string) (c scale.Costs, err error) {
 	return c, nil
 }
 
-const head = "| watchers | changes/s | processors each | servers | watchers each | used | memory for watches | p50 | p99 | last |\n" +
+const head = "| watchers | changes/s | processors each | servers | watchers each | used | memory for watches | p50 | p99 " +
+	"| last |\n" +
 	"|--:|--:|--:|---|---|--:|--:|--:|--:|--:|\n"
 
 // planned is a row of the table: a tree and how late its events are.

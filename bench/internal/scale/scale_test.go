@@ -20,11 +20,13 @@ func TestPlanHasAsManyServersAsTheLoadNeeds(t *testing.T) {
 		load scale.Load
 		want []int // servers of each tier
 	}{
-		"one server":         {scale.Load{Watchers: 1000, Changes: 1, Within: time.Second}, []int{1}},
-		"bounded by delay":   {scale.Load{Watchers: 1_000_000, Changes: 1, Within: 100 * time.Millisecond}, []int{1, 25}},
-		"bounded by CPU":     {scale.Load{Watchers: 1_000_000, Changes: 10, Within: 100 * time.Millisecond}, []int{1, 51}},
-		"bounded by memory":  {scale.Load{Watchers: 1_000_000, Changes: 0.01, Within: time.Hour}, []int{1, 9}},
-		"relays before them": {scale.Load{Watchers: 1_000_000, Changes: 1000, Within: 100 * time.Millisecond}, []int{1, 26, 5077}},
+		"one server":        {scale.Load{Watchers: 1000, Changes: 1, Within: time.Second}, []int{1}},
+		"bounded by delay":  {scale.Load{Watchers: 1_000_000, Changes: 1, Within: 100 * time.Millisecond}, []int{1, 25}},
+		"bounded by CPU":    {scale.Load{Watchers: 1_000_000, Changes: 10, Within: 100 * time.Millisecond}, []int{1, 51}},
+		"bounded by memory": {scale.Load{Watchers: 1_000_000, Changes: 0.01, Within: time.Hour}, []int{1, 9}},
+		"relays before them": {
+			scale.Load{Watchers: 1_000_000, Changes: 1000, Within: 100 * time.Millisecond}, []int{1, 26, 5077},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tiers, err := scale.Plan(costs, c.load, eight)
