@@ -55,11 +55,15 @@ func (p *Part) nothing() bool { return !p.whole && p.members == nil && p.each ==
 // the same as the object. A value that is not an object or an array where the part has
 // values inside is left as it is. The object must be valid JSON, without escapes in the
 // names of the members that are needed; another body is returned as it is.
-func Extract(body []byte, part *Part) []byte {
+func Extract(body []byte, part *Part) []byte { return ExtractInto(nil, body, part) }
+
+// ExtractInto is Extract into memory that the caller has, of which the content is overwritten, and more if that is too
+// little.
+func ExtractInto(memory, body []byte, part *Part) []byte {
 	if part.whole {
 		return body
 	}
-	e := extraction{Scanner: scan.Scanner{Data: body, MaxDepth: maxDepth}}
+	e := extraction{Scanner: scan.Scanner{Data: body, MaxDepth: maxDepth}, out: memory[:0]}
 	if e.Peek() != '{' || e.value(part) != nil || e.Peek() != 0 || e.Pos < len(body) {
 		return body
 	}

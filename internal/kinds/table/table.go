@@ -5,6 +5,7 @@ package table
 
 import (
 	"encoding/json"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,12 +49,8 @@ func Of[T any](cells func(o *T, r Meta) []any, columns ...Column) kinds.Table {
 func OfParts[T any](parts *jsontree.Part, cells func(o *T, r Meta) []any, columns ...Column) kinds.Table {
 	return kinds.Table{Columns: columns, Row: func(o *wire.Object) []any {
 		r := Meta{Name: o.Key().Name, Age: kinds.Age(o.Created()), Created: o.Created()}
-		body := o.JSON()
-		if parts != nil {
-			body = jsontree.Extract(body, parts)
-		}
 		typed := new(T)
-		if err := json.Unmarshal(body, typed); err == nil {
+		if err := decode(o, parts, typed); err == nil {
 			return cells(typed, r)
 		}
 		unknown := make([]any, len(columns))
@@ -65,6 +62,35 @@ func OfParts[T any](parts *jsontree.Part, cells func(o *T, r Meta) []any, column
 		}
 		return unknown
 	}}
+}
+
+// scratch is memory for the text of an object, which encoding/json copies from.
+type scratch struct {
+	text, needed []byte
+	parts        [][]byte
+}
+
+//nolint:gochecknoglobals // memory that is used again, by all tables of a process
+var scratches = sync.Pool{New: func() any { return &scratch{} }}
+
+// decode decodes parts of an object, or all of it.
+func decode(o *wire.Object, parts *jsontree.Part, typed any) error {
+	if parts == nil {
+		return json.Unmarshal(o.JSON(), typed)
+	}
+	s := scratches.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
+	defer scratches.Put(s)
+	s.text = s.text[:0]
+	s.parts = o.Parts(s.parts[:0])
+	for _, part := range s.parts {
+		s.text = append(s.text, part...)
+	}
+	clear(s.parts) // not to keep objects
+	needed := jsontree.ExtractInto(s.needed, s.text, parts)
+	if len(needed) > 0 && &needed[0] != &s.text[0] {
+		s.needed = needed
+	}
+	return json.Unmarshal(needed, typed)
 }
 
 // Meta is the metadata that the cells of all kinds may need.
