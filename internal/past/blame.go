@@ -17,13 +17,52 @@ type Version struct {
 	By              []Author
 }
 
+// Event is a change of an object, as a page of changes has it.
+type Event struct {
+	Type            string // ADDED, MODIFIED or DELETED
+	ResourceVersion kube.ResourceVersion
+	Time            time.Time
+	Object          Tree
+	Previous        Tree // nil: there was none
+	// Unseen reports that the server did not see the change: it found it.
+	Unseen bool
+}
+
 // Blame remembers which version of an object set each of its fields. The zero value knows none.
 type Blame struct {
 	tree Tree
 	root *origin
 	// oldest is the first version, with its managed fields, which say who has set what before.
 	oldest Tree
+
+	found, exists bool
 }
+
+// Take takes the next change of the object.
+func (b *Blame) Take(e *Event) {
+	v := &Version{ResourceVersion: e.ResourceVersion, Time: e.Time}
+	switch {
+	case e.Type == "DELETED":
+		*b = Blame{found: true}
+	case e.Type == "ADDED" && e.Unseen:
+		b.Begin(e.Object)
+	case e.Type == "ADDED":
+		v.By = Authors(nil, e.Object, nil)
+		b.Create(e.Object, v)
+	default:
+		if b.root == nil {
+			b.Begin(e.Previous)
+		}
+		v.By = Authors(e.Previous, e.Object, Compare(Quiet(e.Previous), Quiet(e.Object)))
+		b.Change(e.Object, v)
+	}
+}
+
+// Found reports whether a version was taken, or a deletion.
+func (b *Blame) Found() bool { return b.found }
+
+// Exists reports whether the object exists after what was taken.
+func (b *Blame) Exists() bool { return b.exists }
 
 // origin is which version set a value: nil, one that is not known. of has what is below: the members of an object by
 // their names, the items of an array by their key fields or by their places.
@@ -36,20 +75,20 @@ type origin struct {
 // Begin takes the oldest version that is known of an object: who has set what in it is before the history.
 func (b *Blame) Begin(tree Tree) {
 	quiet := Quiet(tree)
-	*b = Blame{tree: quiet, oldest: tree, root: originOf("", quiet, nil)}
+	*b = Blame{tree: quiet, oldest: tree, root: originOf("", quiet, nil), found: true, exists: true}
 }
 
 // Create takes the first version of an object.
 func (b *Blame) Create(tree Tree, v *Version) {
 	tree = Quiet(tree)
-	*b = Blame{tree: tree, root: originOf("", tree, v)}
+	*b = Blame{tree: tree, root: originOf("", tree, v), found: true, exists: true}
 }
 
 // Change takes the next version of the object.
 func (b *Blame) Change(tree Tree, v *Version) {
 	tree = Quiet(tree)
 	b.root = b.root.changed("", b.tree, tree, v)
-	b.tree = tree
+	b.tree, b.found, b.exists = tree, true, true
 }
 
 // originOf is that of a value that a version has set as a whole.

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gapless-io/gapless/internal/past"
+	"github.com/gapless-io/gapless/kube"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -290,6 +291,38 @@ func TestBlameNamesTheVersionOfEachLine(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestBlameTakesAnyOrderOfChanges: a page may lack the creation after a deletion.
+func TestBlameTakesAnyOrderOfChanges(t *testing.T) {
+	one, two := tree(t, `{"a":"1"}`), tree(t, `{"a":"2"}`)
+	events := map[string]past.Event{
+		"ADDED": {Object: one}, "MODIFIED": {Object: two, Previous: one}, "DELETED": {Object: two},
+	}
+	for _, order := range [][]string{
+		{"MODIFIED"},
+		{"DELETED"},
+		{"DELETED", "MODIFIED"},
+		{"ADDED", "DELETED", "MODIFIED"},
+		{"MODIFIED", "DELETED", "ADDED"},
+		{"ADDED", "ADDED"},
+	} {
+		var b past.Blame
+		for i, kind := range order {
+			e := events[kind]
+			e.Type, e.ResourceVersion = kind, kube.ResourceVersion(i)+1
+			b.Take(&e)
+		}
+		last := order[len(order)-1]
+		if !b.Found() || b.Exists() == (last == "DELETED") {
+			t.Errorf("%v: found %v, exists %v", order, b.Found(), b.Exists())
+		}
+		lines, err := b.Lines(func(t past.Tree) past.Tree { return t })
+		if err != nil || last != "DELETED" && (len(lines) != 1 || lines[0].Version == nil ||
+			lines[0].Version.ResourceVersion != kube.ResourceVersion(len(order))) {
+			t.Errorf("%v: %+v, %v", order, lines, err)
+		}
 	}
 }
 

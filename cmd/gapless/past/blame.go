@@ -89,8 +89,6 @@ type blaming struct {
 	session *session
 	target  target
 	known   past.Blame
-	exists  bool // at the end of what was read
-	found   bool // a version of it
 }
 
 func (b *blaming) run(ctx context.Context, upTo past.Moment) error {
@@ -99,15 +97,15 @@ func (b *blaming) run(ctx context.Context, upTo past.Moment) error {
 			return err
 		}
 		for _, c := range page.Items {
-			b.change(c)
+			b.take(c)
 		}
 	}
-	if !b.found {
+	if !b.known.Found() {
 		if err := b.unchanged(ctx, upTo); err != nil {
 			return err
 		}
 	}
-	if !b.exists {
+	if !b.known.Exists() {
 		return fmt.Errorf("it was deleted before %s: name an earlier time with --at; gapless history %s shows when it existed",
 			upTo, b.target)
 	}
@@ -118,24 +116,11 @@ func (b *blaming) run(ctx context.Context, upTo past.Moment) error {
 	return b.print(lines)
 }
 
-// change takes the next version.
-func (b *blaming) change(c *change) {
-	v := &past.Version{ResourceVersion: c.ResourceVersion, Time: c.Time}
-	switch {
-	case c.Type == deleted:
-	case c.Type == added && c.Unseen:
-		b.known.Begin(c.Object)
-	case c.Type == added:
-		v.By = past.Authors(nil, c.Object, nil)
-		b.known.Create(c.Object, v)
-	default:
-		if !b.found {
-			b.known.Begin(c.Previous)
-		}
-		v.By = past.Authors(c.Previous, c.Object, past.Compare(past.Quiet(c.Previous), past.Quiet(c.Object)))
-		b.known.Change(c.Object, v)
-	}
-	b.found, b.exists = true, c.Type != deleted
+// take takes the next version.
+func (b *blaming) take(c *change) {
+	b.known.Take(&past.Event{
+		Type: c.Type, ResourceVersion: c.ResourceVersion, Time: c.Time, Object: c.Object, Previous: c.Previous, Unseen: c.Unseen,
+	})
 }
 
 // unchanged takes an object that has not changed since history began.
@@ -172,7 +157,6 @@ func (b *blaming) unchanged(ctx context.Context, m past.Moment) error {
 	}
 	b.target.typed(tree)
 	b.known.Begin(tree)
-	b.exists = true
 	return nil
 }
 

@@ -39,7 +39,7 @@ func History(page []byte, output string) (string, error) {
 	}
 	b := blaming{program: h.program, flags: &blameFlags{}, target: fuzzed}
 	for _, c := range got.Items {
-		b.change(c)
+		b.take(c)
 	}
 	lines, err := b.known.Lines(b.shown())
 	if err == nil {
