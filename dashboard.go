@@ -1,6 +1,7 @@
 package gapless
 
 import (
+	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/dashboard/port"
 	"github.com/gapless-io/gapless/status"
@@ -12,9 +13,22 @@ func (s *Server) DashboardURL() string {
 	return s.page.URL()
 }
 
+// shownPaths are what an open dashboard reads besides objects.
+func (s *Server) shownPaths() []string {
+	if s.cfg.Faults != nil {
+		return []string{status.Path, fault.AdminPath}
+	}
+	return []string{status.Path}
+}
+
 // pages is what the dashboard shows.
 func (s *Server) pages(refusals *limit.Refusals) port.Config {
+	faults := ""
+	if s.cfg.Faults != nil {
+		faults = fault.AdminPath
+	}
 	return port.Config{
+		Replicates: s.cfg.Etcd.used(), FaultsPath: faults,
 		API: s.gate, Inside: s.gate, StatusPath: status.Path, Live: s.live, Watches: s.api.Watches,
 		Expired: s.api.Expired,
 		Reached: s.registry.Reached,

@@ -49,7 +49,6 @@ import (
 	"github.com/gapless-io/gapless/internal/tracing"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
-	"github.com/gapless-io/gapless/status"
 )
 
 // drainWithin is how long requests in flight may take once the server stops.
@@ -141,7 +140,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if s.listener, err = serve.Listen(ctx, s.cfg.Listener, s.cfg.Listen); err != nil {
 		return err
 	}
-	if s.page, err = port.Listen(ctx, s.cfg.DashboardListen, status.Path); err != nil {
+	if s.page, err = port.Listen(ctx, s.cfg.DashboardListen, s.shownPaths()...); err != nil {
 		return errors.Join(err, s.closeListener())
 	}
 	defer s.page.Close()

@@ -88,16 +88,22 @@ func (d *Dashboard) ask(r *http.Request, path, accept string) ([]byte, error) {
 
 // askFor decodes an answer of the API.
 func (d *Dashboard) askFor(r *http.Request, path, accept string, into any) error {
+	_, err := d.read(r, path, accept, into)
+	return err
+}
+
+// read decodes an answer of the API, and returns how many bytes it had.
+func (d *Dashboard) read(r *http.Request, path, accept string, into any) (int, error) {
 	body, err := d.ask(r, path, accept)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber() // numbers stay as they are written
 	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("read the answer of the API to %s: %w", path, err)
+		return len(body), fmt.Errorf("read the answer of the API to %s: %w", path, err)
 	}
-	return nil
+	return len(body), nil
 }
 
 // Resource is one that can be listed and watched.
@@ -166,8 +172,14 @@ type changes struct {
 	Kind        string
 	After, UpTo string
 	Metadata    struct{ Continue string }
+	Gaps        []gapOf
 	Items       []change
+
+	size int // bytes of the answer
 }
+
+// gapOf is a part of a page of which only the difference is known.
+type gapOf struct{ After, UpTo string }
 
 // selection is a collection, in a namespace unless that is "", or an object.
 type selection struct {
@@ -190,14 +202,15 @@ func (d *Dashboard) changes(r *http.Request, of selection, query url.Values, acc
 	if number(query.Get("upTo")) > newest {
 		query.Del("upTo")
 	}
-	if of.Of.Reached > 0 && !query.Has("upTo") {
+	if of.Of.Reached > 0 && !query.Has("upTo") && !query.Has("until") {
 		query.Set("upTo", strconv.FormatUint(newest, 10))
 	}
 	var page changes
-	if err := d.askFor(r, of.Of.path(of.Namespace, of.Name)+"?"+query.Encode(), accept, &page); err != nil {
+	size, err := d.read(r, of.Of.path(of.Namespace, of.Name)+"?"+query.Encode(), accept, &page)
+	if err != nil {
 		return nil, err
 	}
-	if page.Kind != "ChangeList" {
+	if page.size = size; page.Kind != "ChangeList" {
 		return nil, nil
 	}
 	masks := map[string]*past.Masker{} // equal values of two objects do not look equal

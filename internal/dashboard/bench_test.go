@@ -76,6 +76,7 @@ func BenchmarkPages(b *testing.B) {
 	eventually(b, "there are changes", func() bool { return strings.Contains(p.shows("/"), "and more") })
 	for _, path := range []string{
 		"/", "/timeline", "/timeline?ns=shop&text=nothing", "/object?r=configmaps.v1&ns=shop&name=m-1", "/watches",
+		"/blame?r=configmaps.v1&ns=shop&name=m-1", "/between?ns=shop&a=1s", "/between?ns=shop&a=10s",
 	} {
 		b.Run(path, func(b *testing.B) {
 			size, before := 0, changes.Load()

@@ -1,150 +1,215 @@
 package dashboard
 
 import (
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/past"
 )
 
-// Bounds of what is compared between two times.
+// Bounds of a page of what differs between two moments. What does not fit is on the next one.
 const (
-	betweenChanges = 500 // of a resource
-	betweenObjects = 30  // with their differences
-	betweenRows    = 60  // of one difference
-	betweenBytes   = 90 << 10
+	betweenChanges = 500      // of a resource: with more, its lists are compared
+	betweenObjects = 30       // with their differences
+	betweenRows    = 60       // of one difference
+	betweenBytes   = 80 << 10 // of all differences, in the page
+	betweenRead    = 2 << 20  // bytes of answers, after which a page reads no more
 )
 
-// betweenObject is an object that is not the same at two resourceVersions.
+// betweenObject is an object that is not the same at two moments.
 type betweenObject struct {
 	ID, Kind, Namespace, Name, Class string
-	A, B                             string // of its first change after the one, and its last up to the other
+	A, B                             string // the resourceVersions of both states, B that of the deletion if it is known
 	Rows                             []row
 	More                             int
-	before, after                    object
 }
 
 type betweenPage struct {
 	Filters                 filters
-	After, UpTo             uint64
+	A, B                    string // the moments, as fields have them
+	From, To                past.Moment
+	Status                  bool // it is compared, too
 	Objects                 []betweenObject
 	Added, Removed, Changed int
-	Omitted                 int // objects without their differences
+	StatusOnly              int // objects of which only the status differs, which is not compared
 	Hidden                  int
+	Quiet                   bool // Events and Leases are left out
 	Problems                []string
+	Later                   bool   // it is not the first page
+	Next                    string // "": it is the last one
 
 	room int // bytes that are left for differences
+	read int // bytes of answers
 }
 
-// between shows what differs between two resourceVersions, a and b, in either order.
-func (d *Dashboard) between(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	a, errA := strconv.ParseUint(q.Get("a"), 10, 64)
-	b, errB := strconv.ParseUint(q.Get("b"), 10, 64)
-	if errA != nil || errB != nil || a == b {
-		return &Refusal{
-			Code: http.StatusBadRequest, Message: "Choose two changes of the timeline: what lies between them is shown.",
+// Query is what asks for a page of the same comparison, with the status or without.
+func (p *betweenPage) Query(page string, status bool) template.URL {
+	q := url.Values{"a": {p.A}, "b": {p.B}}
+	for name, value := range map[string]string{
+		"ns": p.Filters.Namespace, "kind": p.Filters.Kind, "label": p.Filters.Label, "page": page,
+	} {
+		if value != "" {
+			q.Set(name, value)
 		}
+	}
+	if status {
+		q.Set("status", "1")
+	}
+	return template.URL(q.Encode()) //nolint:gosec // nothing in it needs escaping
+}
+
+// between shows what differs between two moments, a and b, in either order; without b it is now.
+func (d *Dashboard) between(w http.ResponseWriter, r *http.Request) error {
+	p, at, err := readBetween(r.URL.Query(), time.Now().UTC())
+	if err != nil {
+		return err
 	}
 	all, err := d.resources(r)
 	if err != nil {
 		return err
 	}
-	p := betweenPage{Filters: filtersOf(q), After: min(a, b), UpTo: max(a, b), room: betweenBytes}
-	for _, t := range p.Filters.of(all) {
-		found, more, err := d.differing(r, t, &p)
+	c := comparing{of: d, r: r, page: p}
+	for _, t := range p.of(all) {
+		from := place{ID: t.ID()}
+		switch {
+		case from.ID < at.ID: // they are in this order
+			continue
+		case from.ID == at.ID:
+			from = at
+		}
+		if p.full() {
+			p.Next = place{ID: from.ID}.encode()
+			break
+		}
+		next, err := c.resource(t, from)
 		switch {
 		case isRefused(err, http.StatusForbidden):
 			p.Hidden++
 		case err != nil:
 			p.Problems = append(p.Problems, t.ID()+": "+err.Error())
-		case more:
-			p.Problems = append(p.Problems, t.ID()+": there are more changes than are read: choose two that are closer")
+		case next != place{}:
+			p.Next = next.encode()
 		}
-		p.add(found)
+		if p.Next != "" {
+			break
+		}
 	}
-	d.render(w, r, view{Page: "between", Code: http.StatusOK, Title: "Between two changes", Data: p})
+	d.render(w, r, view{Page: "between", Code: http.StatusOK, Title: "Between two moments", Data: p})
 	return nil
 }
 
-// differing returns the objects of a resource that differ, and whether there were changes that were not read.
-func (d *Dashboard) differing(r *http.Request, t Resource, p *betweenPage) ([]betweenObject, bool, error) {
-	query := url.Values{
-		"changes": {"OldestFirst"}, "limit": {strconv.Itoa(betweenChanges)},
-		"after": {strconv.FormatUint(p.After, 10)}, "upTo": {strconv.FormatUint(p.UpTo, 10)},
+// readBetween reads what is compared, and where the page begins. Errors: *Refusal.
+func readBetween(q url.Values, now time.Time) (*betweenPage, place, error) {
+	p := &betweenPage{Filters: filtersOf(q), Status: q.Has("status"), Later: q.Get("page") != "", room: betweenBytes}
+	at, err := parsePlace(q.Get("page"))
+	if err == nil {
+		p.From, err = parseMoment(momentText(q, "a"), now)
 	}
-	if p.Filters.Label != "" {
-		query.Set("labelSelector", p.Filters.Label)
+	if err == nil {
+		p.To, err = parseMoment(momentText(q, "b"), now)
 	}
-	in := selection{Of: t, Namespace: p.Filters.Namespace}
-	list, err := d.changes(r, in, query, mediaJSON)
-	if isRefused(err, http.StatusGone) {
-		query.Del("after")
-		if list, err = d.changes(r, in, query, mediaJSON); err == nil && list != nil {
-			p.Problems = append(p.Problems, t.ID()+": its history begins at "+list.After+", what was before is not compared")
+	if err != nil {
+		return nil, at, err
+	}
+	if p.To.IsZero() { // later pages are about the same moment
+		p.To.At = now
+	}
+	if p.From.IsZero() || p.From == p.To {
+		return nil, at, &Refusal{
+			Code: http.StatusBadRequest, Message: "Choose two moments in the timeline: what differs between them is shown.",
 		}
 	}
-	if err != nil || list == nil {
-		return nil, false, err
+	if p.From.RV > p.To.RV && p.To.RV != 0 || p.From.At.After(p.To.At) && !p.To.At.IsZero() {
+		p.From, p.To = p.To, p.From
 	}
-	var order []string
-	of := map[string]*betweenObject{}
-	for i := range list.Items {
-		c := &list.Items[i]
-		if !p.Filters.selects(c) {
-			continue
-		}
-		key := c.Namespace() + "/" + c.Name()
-		o := of[key]
-		if o == nil {
-			before, _ := c.states()
-			o = &betweenObject{
-				ID: t.ID(), Kind: t.Kind, Namespace: c.Namespace(), Name: c.Name(), before: before,
-				A: past.Text(before, "metadata", "resourceVersion"),
-			}
-			of[key], order = o, append(order, key)
-		}
-		o.B = c.ResourceVersion
-		_, o.after = c.states()
-	}
-	var found []betweenObject
-	for _, key := range order {
-		found = append(found, *of[key])
-	}
-	return found, list.Metadata.Continue != "", nil
+	p.A, p.B = written(p.From), written(p.To)
+	return p, at, nil
 }
 
-// add counts objects, and compares the first ones.
-func (p *betweenPage) add(found []betweenObject) {
-	for i := range found {
-		o := &found[i]
-		switch {
-		case o.before == nil && o.after == nil:
-			continue
-		case o.before == nil:
-			o.Class, p.Added = "created", p.Added+1
-		case o.after == nil:
-			o.Class, p.Removed = "deleted", p.Removed+1
-		case len(past.Compare(past.Quiet(o.before), past.Quiet(o.after))) == 0:
-			continue
-		default:
-			o.Class, p.Changed = "changed", p.Changed+1
-		}
-		if len(p.Objects) == betweenObjects || p.room <= 0 {
-			p.Omitted++
-			continue
-		}
-		o.Rows, o.More = sideBySide(o.before, o.after, &p.room)
-		if len(o.Rows) > betweenRows {
-			o.More, o.Rows = o.More+len(o.Rows)-betweenRows, o.Rows[:betweenRows]
-		}
-		o.before, o.after = nil, nil
-		p.Objects = append(p.Objects, *o)
+// written is a moment as parseMoment reads it.
+func written(m past.Moment) string {
+	if m.RV != 0 {
+		return m.RV.String()
 	}
-	slices.SortStableFunc(p.Objects, func(a, b betweenObject) int {
-		return strings.Compare(a.Namespace+"/"+a.ID+"/"+a.Name, b.Namespace+"/"+b.ID+"/"+b.Name)
+	return m.At.UTC().Format(time.RFC3339Nano)
+}
+
+// of returns the resources that are compared: unless one is named, without those whose objects come and go.
+func (p *betweenPage) of(all []Resource) []Resource {
+	return slices.DeleteFunc(p.Filters.of(all), func(t Resource) bool {
+		if p.Filters.Kind != "" {
+			return false
+		}
+		switch t.GR() {
+		case "events", "events.events.k8s.io", "leases.coordination.k8s.io":
+			p.Quiet = true
+			return true
+		}
+		return false
 	})
+}
+
+// crowded reports whether no more objects fit into the page, and full whether nothing more is read for it.
+func (p *betweenPage) crowded() bool { return len(p.Objects) >= betweenObjects || p.room <= 0 }
+
+func (p *betweenPage) full() bool { return p.crowded() || p.read >= betweenRead }
+
+// pair is an object at two moments; nil: there was none.
+type pair struct {
+	before, after object
+	deletion      string // its resourceVersion, if it is known
+}
+
+// add compares an object, and adds it if it differs.
+func (p *betweenPage) add(t Resource, of pair) {
+	shown := of.after
+	if shown == nil {
+		shown = of.before
+	}
+	o := betweenObject{
+		ID: t.ID(), Kind: t.Kind, Namespace: past.Text(shown, "metadata", "namespace"),
+		Name: past.Text(shown, "metadata", "name"),
+		A:    past.Text(of.before, "metadata", "resourceVersion"), B: past.Text(of.after, "metadata", "resourceVersion"),
+	}
+	before, after := past.Quiet(of.before), past.Quiet(of.after)
+	switch {
+	case before == nil && after == nil:
+		return // it came and went in between
+	case before == nil:
+		o.Class, p.Added = "created", p.Added+1
+	case after == nil:
+		o.Class, p.Removed = "deleted", p.Removed+1
+		if o.B = of.deletion; o.B == "" {
+			o.B = o.A
+		}
+	default:
+		found := past.Compare(before, after)
+		if !p.Status && past.OnlyStatus(found) {
+			p.StatusOnly++
+			return
+		}
+		if len(found) == 0 {
+			return
+		}
+		o.Class, p.Changed = "changed", p.Changed+1
+	}
+	if !p.Status {
+		before, after = withoutStatus(before), withoutStatus(after)
+	}
+	o.Rows, o.More = sideBySide(before, after, &p.room)
+	if len(o.Rows) > betweenRows {
+		o.More, o.Rows = o.More+len(o.Rows)-betweenRows, o.Rows[:betweenRows]
+	}
+	p.Objects = append(p.Objects, o)
+}
+
+// withoutStatus is an object without its status; nil stays nil.
+func withoutStatus(o object) object {
+	if o == nil {
+		return nil
+	}
+	return past.WithoutStatus(o)
 }

@@ -1,5 +1,5 @@
 // Package dashboard is a web page that shows what a server keeps: its resources, what changed and who did it, the
-// life of an object, and the open watches.
+// life of an object, and the open watches; and what a relay, the replicas over an etcd, and faults do.
 //
 // A [Dashboard] is an http.Handler. It reads objects and their past through the handler of the API, in the process and
 // as its caller, so that nobody sees more here than by the API. Only what the API does not say comes from [Config]:
@@ -7,7 +7,7 @@
 // main part of a page when the server has news. Everything that a page needs is embedded.
 //
 // guard.go decides which requests are served, ask.go reads the API and hides the data of Secrets, change.go says what
-// changed.
+// changed. between.go compares two moments, by net.go where one page has all changes, otherwise by the lists of lists.go.
 // While nobody looks there is no goroutine, and nothing is sampled.
 package dashboard
 
@@ -38,8 +38,10 @@ type Config struct {
 	Watches func() []Watch
 	// Expired returns the last watches that got 410, the newest first; nil: that is not known.
 	Expired func() []Expired
-	// Mirrors says that StatusPath has the status of a relay.
-	Mirrors bool
+	// Mirrors says that StatusPath has the status of a relay, and Replicates that of a replica over etcd.
+	Mirrors, Replicates bool
+	// FaultsPath is the path of the API with the rules of faults; "": there are none.
+	FaultsPath string
 	// Newest returns the newest resourceVersion of all resources.
 	Newest func() uint64
 	// Revision returns a number that is another one after a change of any object.
@@ -91,7 +93,9 @@ func New(cfg Config) (*Dashboard, error) {
 	d := &Dashboard{
 		cfg: cfg, mux: http.NewServeMux(), pages: map[string]*template.Template{}, busy: make(chan struct{}, pagesAtOnce),
 	}
-	for _, name := range []string{"overview", "timeline", "object", "between", "watches", "relay", "login", "problem"} {
+	for _, name := range []string{
+		"overview", "timeline", "object", "blame", "between", "watches", "relay", "replicas", "faults", "login", "problem",
+	} {
 		page, err := template.New("layout.html").Funcs(functions()).ParseFS(assets, "assets/layout.html", "assets/"+name+".html")
 		if err != nil {
 			return nil, err
@@ -102,10 +106,17 @@ func New(cfg Config) (*Dashboard, error) {
 	d.page("/timeline", d.timeline)
 	d.page("/object", d.object)
 	d.page("/object.yaml", d.download)
+	d.page("/blame", d.blame)
 	d.page("/between", d.between)
 	d.page("/watches", d.watches)
 	if cfg.Mirrors {
 		d.page("/relay", d.relay)
+	}
+	if cfg.Replicates {
+		d.page("/replicas", d.replicas)
+	}
+	if cfg.FaultsPath != "" {
+		d.page("/faults", d.faults)
 	}
 	d.page(livePath, d.live)
 	d.mux.HandleFunc("GET /style.css", asset("style.css", "text/css; charset=utf-8"))
@@ -173,13 +184,14 @@ type view struct {
 	// Set by render.
 	About, Path string
 	Open        bool // no credentials are needed
-	Mirrors     bool // there is the page of a relay
+	// There are the pages of a relay, of replicas, of faults.
+	Mirrors, Replicates, Fails bool
 }
 
 // render writes a page. Nothing is written before all of it is known.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, v view) {
 	v.About, v.Path, v.Open = d.cfg.About, r.URL.Path, d.cfg.Open != nil
-	v.Mirrors = d.cfg.Mirrors
+	v.Mirrors, v.Replicates, v.Fails = d.cfg.Mirrors, d.cfg.Replicates, d.cfg.FaultsPath != ""
 	var body bytes.Buffer
 	if err := d.pages[v.Page].Execute(&body, v); err != nil {
 		d.cfg.Logger.ErrorContext(r.Context(), "a page of the dashboard", slog.String("page", v.Page), slog.Any("err", err))

@@ -102,6 +102,7 @@ func TestWhoIsNotKnownGetsTheFormToLogIn(t *testing.T) {
 	url, _ := serve(t, nil)
 	for _, path := range []string{
 		"/", "/timeline", "/object?r=pods.v1&ns=a&name=b", "/object.yaml", "/between?a=1&b=2", "/live",
+		"/blame?r=pods.v1&ns=a&name=b",
 	} {
 		code, _, body := get(t, "GET", url+path)
 		if code != http.StatusUnauthorized || !strings.Contains(body, `action="/login"`) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -14,18 +15,15 @@ const maxField = 160
 // functions are those of the templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"spark":  spark,
-		"brief":  func(text string) string { return brief(text, maxField) },
-		"clock":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") },
-		"minute": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04Z") },
-		"stamp":  func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-		"ago":    func(since, now time.Time) string { return now.Sub(since).Round(time.Second).String() },
-		"sum": func(values []int) (n int) {
-			for _, v := range values {
-				n += v
-			}
-			return n
-		},
+		"spark":   spark,
+		"bytes":   byteCount,
+		"reasons": reasons,
+		"brief":   func(text string) string { return brief(text, maxField) },
+		"clock":   func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") },
+		"minute":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04Z") },
+		"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
+		"ago":     func(since, now time.Time) string { return now.Sub(since).Round(time.Second).String() },
+		"millis":  func(t time.Time) int64 { return t.UnixMilli() },
 		"link": func(id, namespace, name, rv string) template.URL {
 			q := url.Values{"r": {id}, "name": {name}}
 			if namespace != "" {
@@ -37,6 +35,19 @@ func functions() template.FuncMap {
 			return template.URL(q.Encode()) //nolint:gosec // nothing in it needs escaping
 		},
 	}
+}
+
+// byteCount is a number of bytes as people read it.
+func byteCount(n int64) string {
+	const step = 1000
+	if n < step {
+		return strconv.FormatInt(n, 10) + " B"
+	}
+	of, unit := float64(n)/step, 0
+	for ; of >= step && unit < len("kMGT")-1; unit++ {
+		of /= step
+	}
+	return fmt.Sprintf("%.1f %cB", of, "kMGT"[unit])
 }
 
 // Sizes of a sparkline, in units of its picture.

@@ -20,7 +20,20 @@ func FuzzPages(f *testing.F) {
 	const list = `{"kind":"ChangeList","after":"1","upTo":"9","metadata":{"continue":"x"},"items":[
 {"type":"MODIFIED","resourceVersion":"5","time":"2026-11-25T14:00:00.123Z","object":` + object + `,"previous":{"data":1}},
 {"type":"DELETED","resourceVersion":"6","object":` + object + `}]}`
-	for _, path := range []string{"/", "/timeline", "/object", "/object.yaml", "/between", "/watches", "/relay"} {
+	const relay = `{"upstream":"https://a","upstreamAway":"b","resources":[{"resource":"pods.v1","problem":"x","bytesServed":-1,
+"watchesExpired":{"age":1}}],"storage":{"lost":"<b>"}}`
+	const replica = `{"id":"a","etcd":{"members":[{"endpoint":"e","alarms":["NOSPACE"]}],"problems":["p"]},"holes":[{}],
+"replicas":[{"id":"a"},{"id":"b"}],"unreadable":[{"name":"n"}],"overrides":[{"resources":["events"],"etcd":{}}]}`
+	const faults = `{"rules":[{"rule":{"action":"gone"},"name":"<b>","action":"gone","matched":-1,"problem":"p"}]}`
+	for _, path := range []string{
+		"/", "/timeline", "/object", "/object.yaml", "/between", "/watches", "/relay", "/blame", "/replicas", "/faults",
+	} {
+		f.Add(path, "r=secrets.v1&ns=b&name=a&at=2h&a=1h&status=1", list)
+		f.Add(path, "r=secrets.v1&ns=b&name=a&at=5&a=2026-11-25%2014:05&b=14:05&page=eyJyIjoiYSIsImwiOnRydWV9", relay)
+		f.Add(path, "a=5&page=eyJyIjoic2VjcmV0cy52MSIsImwiOnRydWUsIm8iOiJ4In0", replica)
+		f.Add(path, "a=2h&kind=secrets.v1",
+			`{"kind":"ChangeList","metadata":{"continue":"x"},"items":[{"metadata":{"name":"c"}},null]}`)
+		f.Add(path, "", faults)
 		f.Add(path, "r=secrets.v1&ns=b&name=a&a=4&b=5&rv=5&before=7&kind=secrets.v1&label=a%3Db&manager=m&text=t&reveal=1&all=1",
 			list)
 		f.Add(path, "r=configmaps.v1&ns=../..&name=a%2Fb&b=99999999999999999999&before=-1", object)
@@ -29,6 +42,7 @@ func FuzzPages(f *testing.F) {
 	api := &canned{}
 	d, err := dashboard.New(dashboard.Config{
 		API: api, Open: func(r *http.Request) *http.Request { return r }, Mirrors: true, StatusPath: "/status",
+		Replicates: true, FaultsPath: "/faults",
 		Newest: func() uint64 { return 9 }, Watches: func() []dashboard.Watch { return nil },
 		Resources: func() []dashboard.Resource {
 			return []dashboard.Resource{
@@ -56,7 +70,8 @@ func FuzzPages(f *testing.F) {
 			t.Skip("a long answer")
 		}
 		for _, asked := range api.asked {
-			if !strings.HasPrefix(asked, "/api/v1/") && asked != "/status" || strings.Contains(asked, "/../") {
+			if !strings.HasPrefix(asked, "/api/v1/") && asked != "/status" && asked != "/faults" ||
+				strings.Contains(asked, "/../") {
 				t.Errorf("%s?%s asks for %q", path, query, asked)
 			}
 		}
@@ -101,9 +116,12 @@ func FuzzSecrets(f *testing.F) {
 			return
 		}
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Has("changes") {
+			switch {
+			case r.URL.Query().Has("changes"):
 				_, _ = io.WriteString(w, `{"kind":"ChangeList","items":[`+string(change)+`]}`)
-			} else {
+			case strings.HasSuffix(r.URL.Path, "/secrets") && !r.URL.Query().Has("resourceVersion"): // it is new
+				_, _ = io.WriteString(w, `{"items":[`+text+`]}`)
+			default:
 				_, _ = io.WriteString(w, text)
 			}
 		})
@@ -117,7 +135,10 @@ func FuzzSecrets(f *testing.F) {
 			t.Fatalf("make a dashboard: %v", err)
 		}
 		for _, path := range []string{
-			"/timeline", "/between?a=1&b=9", "/object?r=secrets.v1&ns=a&name=b", "/object?r=secrets.v1&ns=a&name=b&reveal=1&b=5",
+			"/timeline", "/between?a=1&b=9", "/between?a=1h&status=1", "/between?a=1&page=eyJyIjoic2VjcmV0cy52MSIsImwiOnRydWV9",
+			"/blame?r=secrets.v1&ns=a&name=b", "/blame?r=secrets.v1&ns=a&name=b&reveal=1&status=1",
+			"/object?r=secrets.v1&ns=a&name=b&at=1h", "/object?r=secrets.v1&ns=a&name=b",
+			"/object?r=secrets.v1&ns=a&name=b&reveal=1&b=5",
 			"/object.yaml?r=secrets.v1&ns=a&name=b&rv=5", "/object.yaml?r=secrets.v1&ns=a&name=b&reveal=1",
 		} {
 			w := httptest.NewRecorder()

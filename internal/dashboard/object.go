@@ -22,6 +22,8 @@ type objectPage struct {
 	Namespace, Name string
 	Life            []timelineRow // newest first
 	A, B            string        // the resourceVersions that are compared
+	At              string        // the resourceVersion of the moment that is shown; "": now
+	Typed           typed
 	Rows            []row
 	More            int    // rows that are left out
 	YAML            string // of B
@@ -31,10 +33,14 @@ type objectPage struct {
 	MayReveal       bool // if it is a Secret
 	From, To        time.Time
 	Problem         string
+	Past            bool // newer changes are left out
 
 	mask  *past.Masker
 	known map[string]object // what changes have said, by resourceVersion; nil: it did not exist
 }
+
+// typed are the moments of a request as somebody has written them.
+type typed struct{ A, B, At string }
 
 // Link is the query of this page for two versions.
 func (p *objectPage) Link(a, b string) template.URL {
@@ -67,15 +73,16 @@ func (d *Dashboard) named(r *http.Request) (p objectPage, err error) {
 	if at < 0 || q.Get("name") == "" {
 		return p, &Refusal{Code: http.StatusNotFound, Message: "There is no such resource, or no name of an object."}
 	}
-	p = objectPage{Of: all[at], Namespace: q.Get("ns"), Name: q.Get("name"), A: q.Get("a"), B: q.Get("b")}
+	p = objectPage{Of: all[at], Namespace: q.Get("ns"), Name: q.Get("name")}
 	if p.Of.Namespaced && p.Namespace == "" {
 		return p, &Refusal{Code: http.StatusNotFound, Message: p.Of.Plural + " are in namespaces: name one."}
 	}
-	for _, rv := range []string{p.A, p.B, q.Get("rv"), q.Get("before")} {
+	for _, rv := range []string{q.Get("rv"), q.Get("before")} {
 		if _, wrong := strconv.ParseUint(cmp.Or(rv, "1"), 10, 64); wrong != nil {
 			return p, &Refusal{Code: http.StatusBadRequest, Message: "A resourceVersion is a number."}
 		}
 	}
+	p.Typed = typed{momentText(q, "a"), momentText(q, "b"), momentText(q, "at")}
 	p.Secret, p.mask = p.Of.isSecret(), past.NewMasker()
 	p.MayReveal = d.cfg.Open == nil
 	p.Reveals = p.Secret && q.Has("reveal") && p.MayReveal // the API is asked to get it, and refuses who may not
@@ -86,6 +93,12 @@ func (d *Dashboard) object(w http.ResponseWriter, r *http.Request) error {
 	p, err := d.named(r)
 	if err != nil {
 		return err
+	}
+	if err := d.moments(r, &p); err != nil {
+		if isRefused(err, http.StatusBadRequest) {
+			return err
+		}
+		p.Problem, p.A, p.B, p.At = err.Error(), "", "", ""
 	}
 	list, err := d.versions(r, &p)
 	if err != nil {
@@ -102,8 +115,9 @@ func (d *Dashboard) object(w http.ResponseWriter, r *http.Request) error {
 // versions asks for the newest changes of the object, or those before the one that the request names.
 func (d *Dashboard) versions(r *http.Request, p *objectPage) (*changes, error) {
 	query := url.Values{"changes": {"NewestFirst"}, "limit": {strconv.Itoa(objectVersions)}}
-	if before := r.URL.Query().Get("before"); before != "" {
-		query.Set("upTo", before)
+	if upTo := cmp.Or(r.URL.Query().Get("before"), p.At); upTo != "" {
+		p.Past = true
+		query.Set("upTo", upTo)
 	}
 	list, err := d.changes(r, selection{p.Of, p.Namespace, p.Name, p.mask, p.Reveals}, query, mediaJSON)
 	if err != nil {
@@ -150,11 +164,12 @@ func (d *Dashboard) compared(r *http.Request, p *objectPage, list *changes) erro
 	}
 	var before, after object
 	if p.B == "" { // it was not changed since history begins
-		now, err := d.version(r, p, "")
-		if err != nil || now == nil {
+		then, err := d.version(r, p, p.At)
+		if err != nil || then == nil {
 			return err
 		}
-		p.B = past.Text(now, "metadata", "resourceVersion")
+		p.B = past.Text(then, "metadata", "resourceVersion")
+		p.known[p.B] = then
 	}
 	at := slices.IndexFunc(list.Items, func(c change) bool { return c.ResourceVersion == p.B })
 	switch {

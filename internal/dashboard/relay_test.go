@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -52,6 +53,7 @@ func TestARelayShowsWhatItMirrors(t *testing.T) {
 	a := apiOf(t, u.RESTConfig())
 	mayMirror(a)
 	a.send("POST", "/api/v1/namespaces/shop/secrets", `{"metadata":{"name":"db"},"data":{"key":"`+encoded+`"}}`)
+	a.send("POST", relayMaps, `{"metadata":{"name":"b"},"data":{"one":"1"}}`)
 	r := runRelay(t, u, func(c *gapless.RelayConfig) { c.MirrorSecrets = true })
 	p := pageAt(t, r.DashboardURL())
 	eventually(t, "both are mirrored", func() bool {
@@ -59,6 +61,7 @@ func TestARelayShowsWhatItMirrors(t *testing.T) {
 		return strings.Contains(body, ">configmaps</a>") && strings.Contains(body, ">secrets</a>")
 	})
 	a.send("PATCH", relayMaps+"/a", `{"data":{"color":"green"}}`)
+	a.send("PATCH", relayMaps+"/b", `{"data":{"two":"2"}}`)
 	a.send("PATCH", "/api/v1/namespaces/shop/secrets/db", `{"data":{"more":"`+encoded+`"}}`)
 	eventually(t, "changes come", func() bool {
 		_, body := p.get("/timeline?ns=shop")
@@ -74,6 +77,11 @@ func TestARelayShowsWhatItMirrors(t *testing.T) {
 		p.shows("/object?r=configmaps.v1&ns=shop&name=a", "color: green")
 		p.shows("/object?r=secrets.v1&ns=shop&name=db", "key: (13 bytes, hash ")
 		p.shows("/timeline?ns=shop", "ConfigMap shop/a")
+		p.shows("/object?r=configmaps.v1&ns=shop&name=a&at=0s", "color: green")
+		p.shows("/blame?r=configmaps.v1&ns=shop&name=b", "before history tester (Update)", "Z</a> tester (Update)</td><td>  two:")
+		p.shows("/blame?r=secrets.v1&ns=shop&name=db", "key: (13 bytes, hash ")
+		p.shows("/between?a=1h", "its history begins at", "ConfigMap shop/a", "<strong>0</strong> added", // they were there
+			"<strong>3</strong> changed")
 		p.shows("/between?a=1000000000&b=9000000000", "its history begins at", "ConfigMap shop/a")
 		p.shows("/object?r=configmaps.v1&ns=shop&name=a&a="+rv[len(rv)-1][1]+"&b="+rv[0][1], "color: green")
 		p.crawl(func(path, body string) {
@@ -87,10 +95,32 @@ func TestARelayShowsWhatItMirrors(t *testing.T) {
 	}
 	look()
 	p.shows("/relay", ">configmaps.v1</a>", "which answers")
+	if code, _ := p.get("/replicas"); code != http.StatusNotFound {
+		t.Errorf("the page of replicas: %d", code)
+	}
+	reader := apiOf(t, &rest.Config{
+		Host: r.URL(), BearerToken: "token-jane", TLSClientConfig: rest.TLSClientConfig{CAData: r.CA()},
+	})
+	lists := regexp.MustCompile(`<strong>([1-9]\d*)</strong> lists, <strong>\d+</strong> resumed watches saved`)
+	sent := regexp.MustCompile(`<strong>[1-9][\d.]* k?B</strong> sent for upstream`)
+	eventually(t, "a list that upstream did not serve is counted", func() bool {
+		reader.send("GET", relayMaps, "")
+		_, body := p.get("/relay")
+		return lists.MatchString(body) && sent.MatchString(body)
+	})
 	u.Cut()
 	look()
 	p.shows("/relay", ">configmaps.v1</a>", "Last contact")
 	u.Mend()
+	for i := range 520 { // more than are read at once: lists are compared, from that with which the relay began
+		a.send("PATCH", relayMaps+"/b", fmt.Sprintf(`{"data":{"two":"%d"}}`, i))
+	}
+	eventually(t, "the relay has seen the last one", func() bool {
+		_, body := p.get("/object?r=configmaps.v1&ns=shop&name=b")
+		return strings.Contains(body, "two: &#34;519&#34;")
+	})
+	p.shows("/between?a=1h&kind=configmaps.v1", "its history begins at", "<td>  two: &#34;519&#34;</td>",
+		"<strong>0</strong> added", "<strong>2</strong> changed")
 	if code, body := p.get("/object?r=pods.v1&ns=shop&name=a"); code != http.StatusNotFound {
 		t.Errorf("what is not mirrored: %d %s", code, main(body))
 	}
@@ -116,17 +146,25 @@ func TestOfARelaySomebodySeesWhatUpstreamAllows(t *testing.T) {
 		return strings.Contains(body, "ConfigMap shop/a")
 	})
 	as("token-jane").shows("/timeline?ns=shop", "ConfigMap shop/a")
-	for _, path := range []string{"/", "/timeline", "/timeline?ns=shop", "/between?a=1&b=9000000000"} {
+	for _, path := range []string{
+		"/", "/timeline", "/timeline?ns=shop", "/between?a=1&b=9000000000", "/between?a=1h", "/between?a=1h&ns=shop",
+	} {
 		if body := as("token-joe").shows(path); strings.Contains(body, "shop/a") {
 			t.Errorf("%s shows joe what he may not read: %s", path, main(body))
 		}
 	}
-	for path, want := range map[string]int{"/object?r=configmaps.v1&ns=shop&name=a": 403, "/watches": 403, "/relay": 403} {
+	for path, want := range map[string]int{
+		"/object?r=configmaps.v1&ns=shop&name=a": 403, "/object?r=configmaps.v1&ns=shop&name=a&at=0s": 403,
+		"/blame?r=configmaps.v1&ns=shop&name=a": 403, "/watches": 403, "/relay": 403,
+	} {
 		if code, body := as("token-joe").get(path); code != want {
 			t.Errorf("%s for joe: %d %s", path, code, main(body))
 		}
 	}
-	for _, path := range []string{"/", "/timeline", "/object?r=configmaps.v1&ns=shop&name=a", "/watches", "/relay", "/live"} {
+	for _, path := range []string{
+		"/", "/timeline", "/object?r=configmaps.v1&ns=shop&name=a", "/blame?r=configmaps.v1&ns=shop&name=a", "/between?a=1h",
+		"/watches", "/relay", "/live",
+	} {
 		if code, body := as("forged").get(path); code != http.StatusUnauthorized {
 			t.Errorf("%s for nobody: %d %s", path, code, main(body))
 		}

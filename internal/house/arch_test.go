@@ -84,7 +84,7 @@ var policy = map[string][]string{
 		"kube", "internal/wire", "internal/kinds", "internal/hook", "internal/upstream", "internal/tracing",
 	},
 	"internal/past":      {"kube"},
-	"internal/dashboard": {"internal/past", "status"}, // it reads by the handler of the API
+	"internal/dashboard": {"kube", "internal/past", "status"}, // it reads by the handler of the API
 	"internal/dashboard/port": {
 		"kube", "internal/dashboard", "internal/kinds", "internal/auth", "internal/apiserver", "internal/serve",
 	},
@@ -189,7 +189,7 @@ var inTests = map[string][]string{
 	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
 	"internal/baseline":          {"internal/store/revlog"},
 	"internal/serve":             {"internal/kinds"},
-	"internal/dashboard":         {"", "internal/relay/relaytest"},
+	"internal/dashboard":         {"", "fault", "internal/relay/relaytest"},
 	"internal/seed":              {"internal/registry", "internal/store/revlog"},
 	"internal/controllers":       {"internal/registry", "internal/store/revlog"},
 	"internal/apiserver":         {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},

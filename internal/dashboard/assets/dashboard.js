@@ -1,6 +1,21 @@
-// Replaces the main part of a live page when the server has news. Without it every page works, and shows what was true
-// when it was loaded.
+// Replaces the main part of a live page when the server has news, and writes where the two cursors of a time axis are into
+// the fields below it. Without it every page works, and shows what was true when it was loaded.
 'use strict';
+// cursors: without this they have no use, and are hidden.
+const showCursors = () => {
+  for (const label of document.querySelectorAll('.cursor')) label.hidden = false;
+};
+document.addEventListener('input', (e) => {
+  const cursor = e.target.dataset.cursor;
+  const field = cursor && document.querySelector(`.moments input[name=${cursor}]`);
+  if (!field) return;
+  field.value = new Date(Number(e.target.value)).toISOString();
+  e.target.setAttribute('aria-valuetext', field.value);
+  const other = document.querySelector(`[data-cursor=${cursor === 'a' ? 'b' : 'a'}]`);
+  const beside = document.querySelector(`.moments input[name=${cursor === 'a' ? 'b' : 'a'}]`);
+  if (other && beside && beside.value === '') beside.value = new Date(Number(other.value)).toISOString();
+});
+showCursors();
 (() => {
   const main = document.querySelector('main[data-live]');
   const box = document.querySelector('#live');
@@ -9,7 +24,7 @@
 
   // in use: what is chosen, typed or selected must not vanish under the reader's hands.
   const inUse = () => main.querySelector('input:focus, select:focus, input[type=radio]:checked') !== null ||
-    !document.getSelection().isCollapsed;
+    [...main.querySelectorAll('input')].some((i) => i.value !== i.defaultValue) || !document.getSelection().isCollapsed;
 
   let stream = null;
   let first = true;
@@ -25,6 +40,7 @@
       const fresh = page.querySelector('main');
       if (!fresh || inUse()) return;
       main.replaceChildren(...fresh.childNodes);
+      showCursors();
       if (focused) {
         const again = [...main.querySelectorAll('a')].find((a) => a.getAttribute('href') === focused);
         if (again) again.focus({preventScroll: true});

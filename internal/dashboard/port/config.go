@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Config says what a server, or a relay, shows. All of it is required but Mirrored.
+// Config says what a server, or a relay, shows. All of it is required but Mirrored, Replicates and FaultsPath.
 type Config struct {
 	// API answers requests of callers, and Inside those of the reader of an open dashboard.
 	API, Inside http.Handler
@@ -24,6 +24,10 @@ type Config struct {
 	Reached func() map[string]kube.ResourceVersion
 	// Mirrored says that only the resources of Reached are read, and nothing newer.
 	Mirrored bool
+	// Replicates says that StatusPath has the status of a replica over etcd, and FaultsPath where the rules of faults are;
+	// "": there are none.
+	Replicates bool
+	FaultsPath string
 	// Watches returns the watches that are open, and Expired the last ones that got 410.
 	Watches func() []feed.Open
 	Expired func() []feed.Expired
@@ -40,7 +44,7 @@ type Config struct {
 func (c *Config) dashboard() dashboard.Config {
 	return dashboard.Config{
 		API: c.API, StatusPath: c.StatusPath, Resources: c.resources, Watches: c.watches,
-		Expired: c.expired, Mirrors: c.Mirrored, Newest: c.newest,
+		Expired: c.expired, Mirrors: c.Mirrored, Replicates: c.Replicates, FaultsPath: c.FaultsPath, Newest: c.newest,
 		Revision: c.revision, About: c.About, Logger: c.Logger,
 	}
 }

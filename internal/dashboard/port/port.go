@@ -60,8 +60,8 @@ type Port struct {
 	reader   *auth.Reader // nil: callers have credentials
 }
 
-// Listen listens on an address; "" returns nil. statusPath is what the reader may get besides objects.
-func Listen(ctx context.Context, address, statusPath string) (*Port, error) {
+// Listen listens on an address; "" returns nil. paths are what the reader may get besides objects.
+func Listen(ctx context.Context, address string, paths ...string) (*Port, error) {
 	if address == "" {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -77,7 +77,7 @@ func Listen(ctx context.Context, address, statusPath string) (*Port, error) {
 		return nil, errors.Join(fmt.Errorf("dashboard (%s): %s is %s, not a loopback address: name one, like 127.0.0.1:6480",
 			Flag, address, listener.Addr()), listener.Close())
 	}
-	p.reader = auth.NewReader("gapless:dashboard", statusPath)
+	p.reader = auth.NewReader("gapless:dashboard", paths...)
 	return p, nil
 }
 
