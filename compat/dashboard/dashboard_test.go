@@ -20,6 +20,9 @@ func pages(b *browser) []string {
 		"/", "/?all=1", "/timeline", "/timeline?ns=shop", "/timeline?ns=nothing", "/watches",
 		"/object?r=configmaps.v1&ns=shop&name=web", "/object?r=deployments.v1.apps&ns=shop&name=web",
 		"/object?r=secrets.v1&ns=shop&name=db", "/between?ns=shop&a=" + rvs[len(rvs)-1] + "&b=" + rvs[0], "/between",
+		"/between?a=1h&status=1", "/blame?r=deployments.v1.apps&ns=shop&name=web&status=1",
+		"/blame?r=secrets.v1&ns=shop&name=db", "/object?r=configmaps.v1&ns=shop&name=web&at=0s",
+		"/object?r=configmaps.v1&ns=shop&name=web&at=2020-01-01", "/faults",
 	}
 }
 
@@ -30,20 +33,16 @@ func TestPagesInABrowser(t *testing.T) {
 	b := look(t, s.Dashboard)
 	source := axeSource(t)
 	all := pages(b)
-	for _, width := range []int64{360, 1280} {
-		for _, scheme := range []string{"light", "dark"} {
-			b.size(width, scheme)
-			for _, path := range all {
-				b.examine(path, source, width, scheme)
-			}
-		}
-	}
+	b.everyForm(source, all...)
 	b.size(900, "light")
 	b.see("/timeline?ns=shop")
 	b.shoot("dashboard-timeline")
 	b.size(900, "dark")
 	b.see("/object?r=deployments.v1.apps&ns=shop&name=web")
 	b.shoot("dashboard-object")
+	b.size(900, "light")
+	b.see("/blame?r=deployments.v1.apps&ns=shop&name=web")
+	b.shoot("dashboard-blame")
 }
 
 // TestPagesOfARelay looks at those that are other ones than a server's.
@@ -58,10 +57,32 @@ func TestPagesOfARelay(t *testing.T) {
 			break // both are mirrored
 		}
 	}
-	for _, path := range []string{"/", "/relay"} {
-		for _, width := range []int64{360, 1280} {
-			b.size(width, "light")
-			b.examine(path, source, width, "light")
+	b.everyForm(source, "/", "/relay", "/timeline?ns=shop", "/blame?r=configmaps.v1&ns=shop&name=web")
+}
+
+// TestPagesOfReplicas looks at the page that only they have, and an overview over etcd.
+func TestPagesOfReplicas(t *testing.T) {
+	b := look(t, replicas(t))
+	source := axeSource(t)
+	for { // until both are registered, and one leads
+		b.see("/replicas")
+		if value[bool](b, `document.querySelectorAll('tbody')[0].rows.length === 2 &&
+document.querySelector('main').textContent.includes('leader: it runs')`) {
+			break
+		}
+	}
+	b.everyForm(source, "/", "/replicas")
+}
+
+// everyForm examines pages at both widths, in both color schemes.
+func (b *browser) everyForm(source string, paths ...string) {
+	b.t.Helper()
+	for _, width := range []int64{360, 1280} {
+		for _, scheme := range []string{"light", "dark"} {
+			b.size(width, scheme)
+			for _, path := range paths {
+				b.examine(path, source, width, scheme)
+			}
 		}
 	}
 }
@@ -98,8 +119,8 @@ func TestFromTheTimelineToADifference(t *testing.T) {
 	b.size(1280, "light")
 	b.see("/")
 	b.do("open the timeline", chromedp.Click(`nav a[href="/timeline"]`), chromedp.WaitVisible("form.filters"))
-	b.do("filter", chromedp.SendKeys(`form.filters input[name=ns]`, "shop"),
-		chromedp.SendKeys(`form.filters input[name=text]`, "green"), chromedp.Click("form.filters button"))
+	b.do("filter", chromedp.SendKeys(`form[role=search] input[name=ns]`, "shop"),
+		chromedp.SendKeys(`form[role=search] input[name=text]`, "green"), chromedp.Click("form[role=search] button"))
 	b.until(`location.search.includes('text=green') && document.readyState === 'complete'`)
 	b.do("open a change", chromedp.Click(`.changes li:last-child a`), chromedp.WaitVisible("table.diff"))
 	if cells := value[[]string](b, `[...document.querySelectorAll('tr.changed td')].map(c => c.textContent)`); !strings.Contains(
@@ -114,6 +135,38 @@ func TestFromTheTimelineToADifference(t *testing.T) {
 		strings.Contains(text, "Nothing") {
 		t.Errorf("between two changes: %s", text)
 	}
+	if said := b.complains(); len(said) > 0 {
+		t.Errorf("the console says %q", said)
+	}
+}
+
+// TestTwoCursorsOfTheTimelineLeadToWhatDiffers moves them with keys, and asks who has set what in an object that differs.
+func TestTwoCursorsOfTheTimelineLeadToWhatDiffers(t *testing.T) {
+	s := serve(t)
+	s.fill()
+	b := look(t, s.Dashboard)
+	b.size(1280, "light")
+	b.see("/timeline?ns=shop")
+	const from, to = `document.querySelector('.moments input[name=a]')`, `document.querySelector('.moments input[name=b]')`
+	value[bool](b, `document.querySelector('[data-cursor=a]').focus() || true`)
+	b.do("move a cursor", chromedp.KeyEvent(kb.ArrowRight))
+	b.until(from + `.value.startsWith('20') && ` + to + `.value > ` + from + `.value`)
+	s.send("POST", maps, `{"metadata":{"name":"while-you-choose"}}`)
+	b.do("move it to the other end, and back", chromedp.KeyEvent(kb.End), chromedp.KeyEvent(kb.Home))
+	first := value[string](b, from+`.value`)
+	if text := value[string](b, `document.querySelector('[data-cursor=a]').getAttribute('aria-valuetext')`); text != first {
+		t.Errorf("the cursor says %q, and the field %q", text, first)
+	}
+	b.do("compare", chromedp.Click(".moments button"))
+	b.until(`location.pathname === '/between' && document.readyState === 'complete'`)
+	text := value[string](b, `document.querySelector('main').textContent`)
+	if !strings.Contains(text, "Deployment shop/web") || strings.Contains(text, "while-you-choose") {
+		t.Errorf("between the cursors: %s", text)
+	}
+	b.do("open what differs", chromedp.Click(`h2 a[href*="deployments"]`), chromedp.WaitVisible(`a[href^="/blame"]`))
+	b.do("ask who set it", chromedp.Click(`a[href^="/blame"]`), chromedp.WaitVisible("table.blame"))
+	b.do("as it was", chromedp.SendKeys(`input[name=at]`, first), chromedp.Click("form.filters button"))
+	b.until(`location.search.includes('at=20') && document.readyState === 'complete'`)
 	if said := b.complains(); len(said) > 0 {
 		t.Errorf("the console says %q", said)
 	}

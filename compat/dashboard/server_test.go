@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -37,7 +38,7 @@ func serve(t *testing.T) *served {
 	}
 	s := &served{t: t}
 	begin(t, s, program, ready, "serve", "--memory", "--data-dir", filepath.Join(dir, "data"), "--token-auth-file", tokens,
-		"--disable-admission-plugins", "ServiceAccount")
+		"--disable-admission-plugins", "ServiceAccount", "--enable-faults")
 	ca, err := os.ReadFile(filepath.Join(dir, "data", "pki", "ca.crt"))
 	if err != nil {
 		t.Fatalf("read the CA: %v", err)
@@ -58,6 +59,45 @@ func (s *served) relay(resources string) string {
 	begin(s.t, &r, harness.Program(s.t), filepath.Join(dir, "ready.json"), "relay", "--memory", "--data-dir",
 		filepath.Join(dir, "relay"), "--kubeconfig", s.Kubeconfig, "--resources", resources)
 	return r.Dashboard
+}
+
+// replicas runs two servers over an etcd until the test ends, and returns the URL of the dashboard of one.
+func replicas(t *testing.T) string {
+	t.Helper()
+	root, dir := harness.Root(), t.TempDir()
+	path, err := exec.CommandContext(t.Context(), filepath.Join(root, "tools", "etcd")).Output()
+	if err != nil {
+		t.Fatalf("build etcd: %v", err)
+	}
+	client, peer := freeURL(t), freeURL(t)
+	etcd := exec.Command(strings.TrimSpace(string(path)), "--data-dir", filepath.Join(dir, "etcd"), "--log-level", "error",
+		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer,
+		"--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
+	etcd.Stderr = t.Output()
+	if err := etcd.Start(); err != nil {
+		t.Fatalf("start etcd: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = etcd.Process.Kill() // after the servers, which end first
+		_ = etcd.Wait()
+	})
+	var one, two served
+	for name, s := range map[string]*served{"one": &one, "two": &two} {
+		begin(t, s, harness.Program(t), filepath.Join(dir, name+".json"), "serve", "--data-dir", filepath.Join(dir, name),
+			"--etcd-servers", client)
+	}
+	return one.Dashboard
+}
+
+// freeURL is one at which nobody listens.
+func freeURL(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	defer func() { _ = l.Close() }()
+	return "http://" + l.Addr().String()
 }
 
 // begin runs a command until the test ends, and reads from a file where it serves.
@@ -147,4 +187,6 @@ func (s *served) fill() {
 	s.send("PATCH", "/api/v1/namespaces/shop/pods/web-1/status", `{"status":{"phase":"Running","podIP":"10.1.2.3"}}`)
 	s.send("POST", "/api/v1/namespaces/shop/secrets", `{"metadata":{"name":"db"},"stringData":{"password":"correct-horse"}}`)
 	s.send("PATCH", "/api/v1/namespaces/shop/secrets/db", `{"stringData":{"password":"battery-staple"}}`)
+	s.send("POST", "/faults", `["silence,name=a-rule,verbs=watch,resources=events,userAgents=nobody|`+
+		strings.Repeat("a-long-name-", 30)+`"]`)
 }
