@@ -36,6 +36,7 @@ func (o *Object) WithoutManagedFields() *Object {
 		if err != nil {
 			return o // cannot be: it was parsed with the member
 		}
+		o = o.read()
 		other.paths, other.values = o.paths, o.values
 		return other.WithoutManagedFields() // it may be there twice
 	}

@@ -68,6 +68,7 @@ type content struct {
 	created    time.Time
 	deleting   bool
 	owned      bool
+	lazy       bool // labels and values are read from raw when they are asked for; see Lazily
 	labels     labels.Set
 	paths      []FieldPath // the resource's, shared by its objects
 	values     []string    // parallel to paths
@@ -88,12 +89,12 @@ func (o *Object) UID() types.UID { return o.uid }
 func (o *Object) ResourceVersion() kube.ResourceVersion { return o.rv }
 
 // Labels returns the object's labels, nil if there are none. The map is shared
-// and must not be modified.
-func (o *Object) Labels() labels.Set { return o.labels }
+// and must not be modified. An object that Lazily has made reads itself at each call, as it does for Fields.
+func (o *Object) Labels() labels.Set { return o.read().labels }
 
 // Fields returns a view of the selectable fields, for fields.Selector: those of
-// the resource, metadata.name and metadata.namespace. It allocates nothing.
-func (o *Object) Fields() fields.Fields { return fieldView{o} }
+// the resource, metadata.name and metadata.namespace. It allocates nothing, but see Labels.
+func (o *Object) Fields() fields.Fields { return fieldView{o.read()} }
 
 // APIVersion returns "v1" or "apps/v1", "" if the object does not say.
 func (o *Object) APIVersion() string { return o.apiVersion }

@@ -175,6 +175,7 @@ func (o *Object) WithContent(tree map[string]any) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	o = o.read()
 	other.paths, other.values = o.paths, o.values
 	if o.rv != 0 {
 		other.stamp(o.rv, false) // Canonical leaves it out
