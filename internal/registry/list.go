@@ -106,7 +106,8 @@ func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) 
 	if cached.Ended() {
 		return nil, wire.NotFound(t.Resource.GR(), t.Name)
 	}
-	list := &wire.List{ResourceVersion: state.RV()}
+	_, now := state.(inMemory)
+	list := &wire.List{ResourceVersion: state.RV(), Past: !now}
 	if sel.Shard != nil {
 		list.Shard = sel.Shard.String()
 	}
@@ -114,7 +115,7 @@ func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) 
 	start := listPrefix(t) + plan.Start
 	items := r.scan(ctx, t, state, start, sel)
 	if plan.Limit > 0 {
-		p, err := firstOf(items, plan.Limit)
+		p, err := firstOf(items, plan.Limit, mayHold(list))
 		if err != nil {
 			return nil, continued(err, plan)
 		}
@@ -189,25 +190,36 @@ func continued(err error, plan wire.ListPlan) error {
 	return &again
 }
 
-// heldBytes is how many bytes of a page are held until its end is known. The items of a
-// larger page are read again when they are ranged over.
-const heldBytes = 1 << 20
+// heldBytes is how many bytes of a page are held until its end is known, and heldOfPast of one that is read from the store:
+// a thousand objects of 8 KB. The items of a larger page are read again when they are ranged over.
+const (
+	heldBytes  = 1 << 20
+	heldOfPast = 8 << 20
+)
+
+// mayHold returns how many bytes of a page are held.
+func mayHold(list *wire.List) int {
+	if list.Past {
+		return heldOfPast
+	}
+	return heldBytes
+}
 
 // page is the beginning of a list.
 type page struct {
-	held  []*wire.Object // nil when it is larger than heldBytes
+	held  []*wire.Object // nil when it is larger than what is held
 	count int64
 	last  string // the key of its last object
 }
 
-// firstOf reads the first objects, at most limit.
-func firstOf(all iter.Seq2[*wire.Object, error], limit int64) (page, error) {
+// firstOf reads the first objects, at most limit, and holds at most so many bytes of them.
+func firstOf(all iter.Seq2[*wire.Object, error], limit int64, most int) (page, error) {
 	p, bytes := page{held: []*wire.Object{}}, 0
 	for o, err := range all {
 		if err != nil {
 			return page{}, err
 		}
-		if bytes += o.Size(); bytes > heldBytes {
+		if bytes += o.Size(); bytes > most {
 			p.held = nil
 		}
 		if p.held != nil {

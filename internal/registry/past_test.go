@@ -169,6 +169,34 @@ func TestPastListSharesUnchangedObjectsWithTheCache(t *testing.T) {
 	}
 }
 
+func TestAPageOfThePastIsReadOnce(t *testing.T) {
+	counted := &reading{}
+	s, _ := serveOn(t, openLog(t), func(below store.Store) store.Store { counted.Store = below; return counted })
+	cms := s.at("configmaps", "default")
+	// More bytes than the store returns at once, and than are held of a list of now.
+	const objects, size, limit = 300, 12 << 10, 250
+	var rv kube.ResourceVersion
+	for i := range objects {
+		body := fmt.Sprintf(`{"metadata":{"name":"c%03d"},"data":{"a":%q}}`, i, strings.Repeat("x", size))
+		rv = s.create(cms, body).ResourceVersion()
+	}
+	for i := range objects {
+		s.merge(s.at("configmaps", "default", fmt.Sprintf("c%03d", i)), `{"data":{"changed":"yes"}}`)
+	}
+	counted.values.Store(0)
+	list := s.list(cms, func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match, o.Limit = rv.String(), wire.MatchExact, limit
+	})
+	for i, o := range items(list) {
+		if want := fmt.Sprintf("c%03d", i); o.Key().Name != want || strings.Contains(string(o.JSON()), "changed") {
+			t.Errorf("object %d is %s", i, o.JSON())
+		}
+	}
+	if n, read := len(items(list)), counted.values.Load(); n != limit || read != limit {
+		t.Errorf("%d values were read for %d objects, want %d", read, n, limit)
+	}
+}
+
 // outrun moves the memory window beyond everything before.
 func outrun(s *server) {
 	s.t.Helper()
@@ -269,8 +297,8 @@ func TestListsOfThePastNeedMemoryForAPageOnly(t *testing.T) {
 		most  uint64 // MiB that are allocated for all readers together
 	}{
 		{"one object", 1, 32},
-		// 4 MiB, read twice: values, the buffers that they are read into, objects.
-		{"a page that is larger than what is held of it", 200, 16 * 32},
+		// 10 MiB, read twice: values, the buffers that they are read into, objects.
+		{"a page that is larger than what is held of it", 500, 16 * 32},
 	} {
 		before := allocated()
 		var wg sync.WaitGroup

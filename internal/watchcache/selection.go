@@ -64,7 +64,7 @@ func (s Selection) Matches(o *wire.Object) bool {
 		return false
 	case s.Name != "" && key.Name != s.Name:
 		return false
-	case s.Labels != nil && !s.Labels.Matches(o.Labels()):
+	case s.Labels != nil && !s.Labels.Empty() && !s.Labels.Matches(o.Labels()):
 		return false
 	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(formOf(o, s.Read).Fields()):
 		return false

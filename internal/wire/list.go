@@ -19,6 +19,8 @@ type List struct {
 	History uint64
 	// Shard is the selector of the list's shard, "" if it has none.
 	Shard string
+	// Past says that the objects were read from history: another reader hardly asks for the same state soon.
+	Past bool
 	// Items yields the objects in key order. It may be ranged over more than once
 	// and holds no lock. Objects may be read during the iteration: an error is the last
 	// value, without an object, and means that the list is incomplete.

@@ -277,3 +277,23 @@ func FuzzStream(f *testing.F) {
 		}
 	})
 }
+
+func TestACacheBesideAnotherFindsItsBlocksAndTakesNoPlaceOfThem(t *testing.T) {
+	const bound = 1 << 20
+	first := blockzip.NewCache(bound)
+	beside := first.Beside(bound)
+	block := func() *blockzip.Block { return blockzip.Plain(make([]byte, 1000)) }
+	parts := func(item uint64) blockzip.Parts { return blockzip.Parts{Form: "form", Items: []uint64{item}} }
+	known := first.Block(parts(1), block)
+	held := first.Bytes()
+	if beside.Block(parts(1), block) != known {
+		t.Error("the other's block was not found")
+	}
+	own := beside.Block(parts(2), block)
+	if beside.Block(parts(2), block) != own || first.Bytes() != held || beside.Bytes() != held {
+		t.Errorf("its own block is not kept, or not by it: %d bytes, and the other one has %d", beside.Bytes(), first.Bytes())
+	}
+	if first.Block(parts(2), block) == own {
+		t.Error("the other one finds its blocks")
+	}
+}

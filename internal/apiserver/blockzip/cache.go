@@ -32,6 +32,8 @@ const (
 type Cache struct {
 	seed maphash.Seed
 	most int64 // bytes
+	// beside, if not nil, is another cache, whose blocks are found too.
+	beside *Cache
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -58,6 +60,13 @@ func NewCache(most int64) *Cache {
 	return &Cache{seed: maphash.MakeSeed(), most: most, entries: map[uint64]*list.Element{}, recent: list.New()}
 }
 
+// Beside returns a cache of at most that many bytes for what should not take the place of the blocks of c, which it finds, too.
+func (c *Cache) Beside(most int64) *Cache {
+	other := NewCache(most)
+	other.seed, other.beside = c.seed, c
+	return other
+}
+
 // Block returns the block of the parts, from the cache or by compress, which it calls
 // without a lock; concurrent callers may both call it. The cache copies the parts. It keeps
 // no nil. A nil cache keeps nothing.
@@ -68,6 +77,11 @@ func (c *Cache) Block(p Parts, compress func() *Block) *Block {
 	id := c.id(p)
 	if b := c.find(id, p); b != nil {
 		return b
+	}
+	if c.beside != nil {
+		if b := c.beside.find(id, p); b != nil {
+			return b
+		}
 	}
 	b := compress()
 	if b == nil {

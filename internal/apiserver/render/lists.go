@@ -19,20 +19,27 @@ import (
 // Lists writes lists. It is safe for concurrent use.
 type Lists struct {
 	blocks *blockzip.Cache
+	past   *blockzip.Cache // of lists of the past
 }
 
 // NewLists returns a writer of lists with an empty cache.
-func NewLists() *Lists { return &Lists{blocks: blockzip.NewCache(cacheBytes)} }
+func NewLists() *Lists {
+	blocks := blockzip.NewCache(cacheBytes)
+	return &Lists{blocks: blocks, past: blocks.Beside(pastBytes)}
+}
 
 // CacheBytes returns how much memory the compressed blocks take.
-func (ls *Lists) CacheBytes() int64 { return ls.blocks.Bytes() }
+func (ls *Lists) CacheBytes() int64 { return ls.blocks.Bytes() + ls.past.Bytes() }
 
-// blocksOf returns where the blocks of lists of a resource are kept: nowhere if objects are
+// blocksOf returns where the blocks of a list of a resource are kept: nowhere if objects are
 // converted to its version, since after a change of their definition, or of its webhook, the same
 // resourceVersions have another content.
-func (ls *Lists) blocksOf(r *Renderer) *blockzip.Cache {
-	if r.resource.Converts() {
+func (ls *Lists) blocksOf(r *Renderer, l *wire.List) *blockzip.Cache {
+	switch {
+	case r.resource.Converts():
 		return nil
+	case l.Past:
+		return ls.past
 	}
 	return ls.blocks
 }
@@ -56,7 +63,7 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *wire.Li
 	case r.resource.ListRow != nil:
 		r.cells = r.resource.ListRow(l.Items)
 	case r.list: // see writeMessages
-		r.blocks = ls.blocksOf(r)
+		r.blocks = ls.blocksOf(r, l)
 	}
 	if into.format == formatYAML || into.pretty {
 		var whole bytes.Buffer

@@ -18,8 +18,8 @@ import (
 
 // messageList writes a list in protobuf, whose size comes before its items. It goes through
 // the items block by block, as zipper does, and makes the block of each or finds it in the
-// cache; then it knows the size, and writes the blocks. It does not keep them meanwhile: a
-// block that the cache does not keep may be freed, and is made again.
+// cache; then it knows the size, and writes the blocks. It does not keep more than heldMessages of them meanwhile: a
+// block that the cache does not keep either may be freed, and is made again.
 type messageList struct {
 	r     *Renderer
 	cache *blockzip.Cache // nil: blocks are not kept
@@ -27,7 +27,8 @@ type messageList struct {
 	zip   bool            // blocks are compressed
 
 	blocks []listBlock
-	size   int64 // of the items
+	kept   []*blockzip.Block // the first ones
+	size   int64             // of the items
 	held   []*wire.Object
 	bytes  int // of held, as JSON
 	ids    []uint64
@@ -38,6 +39,9 @@ type messageList struct {
 	stream *blockzip.Stream
 	sent   int64 // of size
 }
+
+// heldMessages is how many bytes of a list are kept until its size is known, as they are when they are not compressed.
+const heldMessages = 4 << 20
 
 // listBlock is a block of a list and the number of its items.
 type listBlock struct {
@@ -61,7 +65,7 @@ func (ls *Lists) writeMessages(w http.ResponseWriter, into Form, r *Renderer, l 
 	}
 	m := &messageList{r: r, w: w}
 	if r.list { // a write may answer with content that its resourceVersion never had
-		m.cache = ls.blocksOf(r)
+		m.cache = ls.blocksOf(r, l)
 	}
 	if err := m.count(l, into.gzip); err != nil {
 		return false, err
@@ -115,7 +119,9 @@ func (m *messageList) countGroup(group []*wire.Object) error {
 		return err
 	}
 	size, _ := b.Size()
-	m.size += size
+	if m.size += size; m.size <= heldMessages {
+		m.kept = append(m.kept, b)
+	}
 	m.blocks = append(m.blocks, listBlock{weak.Make(b), len(group)})
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 const (
 	// cacheBytes bounds the compressed blocks of lists that are kept for the next list.
 	cacheBytes = 128 << 20
+	// pastBytes bounds those of lists of the past, which are read again less often.
+	pastBytes = 8 << 20
 	// blockItems is how many items a block has on average, and blockBytes when it ends
 	// at the latest.
 	blockItems = 64
@@ -43,7 +45,7 @@ type zipper struct {
 
 // writeZipped is Write for a list of whole objects in compressed JSON.
 func (ls *Lists) writeZipped(w http.ResponseWriter, r *Renderer, head []byte, l *wire.List) (begun bool, err error) {
-	z := &zipper{w: w, r: r, cache: ls.blocksOf(r), head: head}
+	z := &zipper{w: w, r: r, cache: ls.blocksOf(r, l), head: head}
 	compress.Varies(w.Header())
 	w.Header().Set("Content-Type", media.JSON)
 	defer z.release()

@@ -20,17 +20,13 @@ type Past struct {
 	resource *Resource
 	rv       kube.ResourceVersion
 	now      *watchcache.Snapshot
-	first    int // keys to scan in the first read
+	limit    int64
 }
 
 // Past returns the resource at rv for a list of at most limit objects, 0 for all.
 // Objects that now has in the same version are taken from now, and not read.
 func (r *Resource) Past(rv kube.ResourceVersion, now *watchcache.Snapshot, limit int64) *Past {
-	p := &Past{resource: r, rv: rv, now: now, first: maxPage}
-	if limit > 0 && limit < maxPage {
-		p.first = int(limit)
-	}
-	return p
+	return &Past{resource: r, rv: rv, now: now, limit: limit}
 }
 
 // RV returns the resourceVersion of the state.
@@ -38,7 +34,8 @@ func (p *Past) RV() kube.ResourceVersion { return p.rv }
 
 // Scan yields what Snapshot.Scan yielded at that revision, and reads page by page. An error
 // is the last thing that it yields; without one it has yielded everything. Errors:
-// *kube.ExpiredError of a list, ctx's cause, those of the store.
+// *kube.ExpiredError of a list, ctx's cause, those of the store. If only keys select, labels and selectable fields of the
+// objects are read when they are asked for (wire.Lazily).
 func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
 	return func(yield func(*wire.Object, error) bool) {
 		q := p.query(start, sel.Namespace)
@@ -48,14 +45,15 @@ func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection)
 			}
 			q.Start, q.End = p.resource.prefix+key, ""
 		}
-		for q.Limit = p.first; ; q.Limit = min(2*q.Limit, maxPage) {
+		yielded := int64(0)
+		for q.Limit = p.next(0, 0, sel); ; q.Limit = p.next(yielded, q.Limit, sel) {
 			objects, next, err := p.page(ctx, q, sel)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for _, o := range objects {
-				if !yield(o, nil) {
+				if yielded++; !yield(o, nil) {
 					return
 				}
 			}
@@ -64,6 +62,19 @@ func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection)
 			}
 			q.Start = next
 		}
+	}
+}
+
+// next returns how many keys the next read scans: no more than the list can need, if each is of an object that is
+// selected, and otherwise more each time.
+func (p *Past) next(yielded int64, before int, sel watchcache.Selection) int {
+	switch left := p.limit - yielded; {
+	case p.limit == 0:
+		return maxPage
+	case before == 0 || left > 0 && sel.Name == "" && !sel.LooksInside():
+		return int(min(left, maxPage))
+	default:
+		return min(2*before, maxPage)
 	}
 }
 
@@ -91,17 +102,24 @@ func (p *Past) page(ctx context.Context, q store.Query,
 	// Values are not read for other names, and for objects that the cache has.
 	named := func(key string) bool { return sel.Name == "" || strings.HasSuffix(key, "/"+sel.Name) }
 	q.Want = func(key string, modRevision int64) bool { return named(key) && p.held(key, modRevision) == nil }
+	q.Buffer = p.resource.source.buffers.Get().(*store.Buffer) //nolint:forcetypeassert // the pool holds nothing else
+	defer p.resource.source.buffers.Put(q.Buffer)              // objects copy what they are made of
 	page, err := p.resource.source.store.Read(ctx, q)
 	if err != nil {
 		return nil, "", p.resource.failed(err, p.rv, kube.ExpiredList)
 	}
+	decode := p.decoder(page, sel)
+	objects = make([]*wire.Object, 0, len(page.Records))
 	for _, record := range page.Records {
 		if !named(record.Key) {
 			continue
 		}
-		o := p.held(record.Key, record.ModRevision)
+		var o *wire.Object
+		if record.Value == nil {
+			o = p.held(record.Key, record.ModRevision)
+		}
 		if o == nil {
-			if o, err = p.resource.Object(record.Key, record.Value, record.ModRevision); err != nil {
+			if o, err = decode(record); err != nil {
 				return nil, "", err
 			}
 		}
@@ -113,6 +131,37 @@ func (p *Past) page(ctx context.Context, q store.Query,
 		next = page.Records[len(page.Records)-1].Key + "\x00"
 	}
 	return objects, next, nil
+}
+
+// decoder returns what decodes the records of a page.
+func (p *Past) decoder(page store.Page, sel watchcache.Selection) func(store.Record) (*wire.Object, error) {
+	r := p.resource
+	if sel.LooksInside() {
+		return func(record store.Record) (*wire.Object, error) {
+			return r.Object(record.Key, record.Value, record.ModRevision)
+		}
+	}
+	n, bytes := 0, 0
+	for _, record := range page.Records {
+		if record.Value != nil {
+			n, bytes = n+1, bytes+len(record.Value)
+		}
+	}
+	var lazily wire.Lazily
+	lazily.Grow(n, bytes)
+	fields := r.Fields()
+	return func(record store.Record) (*wire.Object, error) {
+		rv, value, err := r.version(record.Value, record.ModRevision)
+		var o *wire.Object
+		if err == nil {
+			o, err = lazily.Object(value, rv, fields)
+		}
+		o, why := r.named(record.Key, record.ModRevision, o, err)
+		if why != nil {
+			return nil, why
+		}
+		return o, nil
+	}
 }
 
 // held returns the cache's object if it has this revision. In a mirror nothing tells.

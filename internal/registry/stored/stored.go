@@ -167,14 +167,24 @@ func (r *Resource) objectWith(fields []wire.FieldPath, key string, value []byte,
 func (r *Resource) object(
 	fields []wire.FieldPath, key string, value []byte, revision int64,
 ) (*wire.Object, *store.UnreadableError) {
-	rv, err := kube.ResourceVersion(revision), error(nil)
-	if r.source.mirror != nil {
-		rv, value, err = r.source.mirror.Stored(value)
-	}
+	rv, value, err := r.version(value, revision)
 	var o *wire.Object
 	if err == nil {
 		o, err = wire.NewSharing(value, rv, fields, r.source.texts)
 	}
+	return r.named(key, revision, o, err)
+}
+
+// version returns the resourceVersion of a stored value, and the object's JSON.
+func (r *Resource) version(value []byte, revision int64) (kube.ResourceVersion, []byte, error) {
+	if r.source.mirror != nil {
+		return r.source.mirror.Stored(value)
+	}
+	return kube.ResourceVersion(revision), value, nil
+}
+
+// named returns an object that was decoded, or why it could not be, or is not the one of the key.
+func (r *Resource) named(key string, revision int64, o *wire.Object, err error) (*wire.Object, *store.UnreadableError) {
 	if err == nil && !r.names(key, o.Key()) {
 		err = fmt.Errorf("it is the object %q", r.Key(o.Key()))
 	}
