@@ -65,7 +65,7 @@ func write(b *testing.B, reg *registry.Registry, target kinds.Target, name strin
 	}
 }
 
-func get(b *testing.B, path string, headers ...string) *http.Request {
+func get(b testing.TB, path string, headers ...string) *http.Request {
 	b.Helper()
 	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
 	admin := &x509.Certificate{Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}}

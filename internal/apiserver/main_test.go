@@ -45,9 +45,19 @@ type testServer struct {
 // openServer serves until the test ends; change may change the configuration.
 func openServer(t testing.TB, change func(*apiserver.Config)) *testServer {
 	t.Helper()
+	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
+	if err != nil {
+		t.Fatalf("open the log: %v", err)
+	}
+	return openServerOn(t, log, change)
+}
+
+// openServerOn is openServer with a log, which it runs and closes.
+func openServerOn(t testing.TB, log *revlog.Log, change func(*apiserver.Config)) *testServer {
+	t.Helper()
 	d := &testServer{t: t}
 	live := kinds.NewLive(builtin.Catalog())
-	d.reg = openRegistry(t, live)
+	d.reg = openRegistryOn(t, log, live)
 	cfg := apiserver.Config{
 		Reader: d.reg, Writer: d.reg, Live: live, Collectors: []prometheus.Collector{d.reg.Conversions()},
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2+gapless"},
@@ -75,6 +85,11 @@ func openRegistry(t testing.TB, live *kinds.Live) *registry.Registry {
 	if err != nil {
 		t.Fatalf("open the log: %v", err)
 	}
+	return openRegistryOn(t, log, live)
+}
+
+func openRegistryOn(t testing.TB, log *revlog.Log, live *kinds.Live) *registry.Registry {
+	t.Helper()
 	reg := registry.New(registry.Config{Store: log, Live: live})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 2)
