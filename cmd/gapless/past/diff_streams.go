@@ -18,7 +18,7 @@ import (
 // none is a list without objects.
 func none(func(past.Tree, error) bool) {}
 
-// merge compares two lists, of which it holds one object at a time.
+// merge compares two lists, of which it holds a page at a time.
 func (d *comparing) merge(t target, from, to iter.Seq2[past.Tree, error]) error {
 	before, stopBefore := iter.Pull2(from)
 	defer stopBefore()
@@ -74,7 +74,7 @@ func (d *comparing) list(ctx context.Context, t target, m past.Moment) iter.Seq2
 	c = c.As(client.Form{Typed: true})
 	return func(yield func(past.Tree, error) bool) {
 		for o := (metav1.ListOptions{LabelSelector: t.labels, FieldSelector: t.fields, Limit: pageSize}); ; {
-			meta, err := c.List(ctx, t.of, o, func(raw []byte) error {
+			meta, err := listPage(ctx, c, t.of, o, func(raw []byte) error {
 				tree, err := past.Decode(raw)
 				if err == nil && !yield(tree, nil) {
 					err = errStopped

@@ -175,7 +175,7 @@ func (g *getting) text(raw []byte) ([]byte, error) {
 	return past.YAML(tree)
 }
 
-// all prints the objects of a list, as kubectl get does, while they arrive.
+// all prints the objects of a list, as kubectl get does, page by page.
 func (g *getting) all(ctx context.Context) error {
 	out := g.program.Out
 	begin, between, end, indent := "", "", "", ""
@@ -202,7 +202,7 @@ func (g *getting) all(ctx context.Context) error {
 	}
 	o := metav1.ListOptions{LabelSelector: g.target.labels, FieldSelector: g.target.fields, Limit: pageSize}
 	for c := g.session.when(g.at).As(client.Form{Typed: true}); ; {
-		meta, err := c.List(ctx, g.target.of, o, write)
+		meta, err := listPage(ctx, c, g.target.of, o, write)
 		if err != nil {
 			return err
 		}
