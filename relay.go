@@ -335,7 +335,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	r.api = apiserver.New(ctx, apiserver.Config{
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.page.Reader().Authenticator(r.access), Authorizer: r.page.Reader().Authorizer(r.access),
-		Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
+		DecideWithin: access.AskWithin, Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
 		Checks: []apiserver.Check{
 			{Name: "storage-durable", Check: r.mirror.Durable},
 			{Name: "storage-writes", Check: r.mirror.Writable, ReadyOnly: true},

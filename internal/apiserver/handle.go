@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -159,7 +160,14 @@ func (s *Server) refuse(rec *recorder, r *http.Request, rt resolved, err error) 
 func (s *Server) authorize(r *http.Request, rt *route.Route, sender user.Info) (*http.Request, error) {
 	ctx := r.Context()
 	a := rt.Attributes(r)
-	runs, err := s.impersonation.User(ctx, r.Header, sender, a)
+	asking := ctx
+	if s.cfg.DecideWithin > 0 && authn.Impersonates(r.Header) {
+		var asked context.CancelFunc
+		asking, asked = context.WithTimeoutCause(ctx, s.cfg.DecideWithin, wire.Unavailable(
+			fmt.Sprintf("what %s may do was not decided within %s", sender.GetName(), s.cfg.DecideWithin), time.Second))
+		defer asked()
+	}
+	runs, err := s.impersonation.User(asking, r.Header, sender, a)
 	if err != nil {
 		return r, err
 	}
@@ -170,7 +178,7 @@ func (s *Server) authorize(r *http.Request, rt *route.Route, sender user.Info) (
 		r = r.WithContext(ctx)
 	}
 	rt.Caller = caller
-	decided := s.cfg.Authorizer.Decide(ctx, caller, a)
+	decided := s.cfg.Authorizer.Decide(asking, caller, a)
 	if decided.Failure != nil && !decided.Allowed && decided.Refusal == nil {
 		audit.From(ctx).Undecided(ctx)
 		return r, &undecidedError{decided.Failure}

@@ -91,6 +91,9 @@ type Config struct {
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator
 	Authorizer    auth.Authorizer
+	// DecideWithin bounds what the Authorizer is asked about a request that impersonates a user, which is several
+	// questions: the answer is 503 then. 0: nothing does but the Authorizer.
+	DecideWithin time.Duration
 	// FrontProxy says that the Authenticator knows what to do with headers that name a user; without it they are refused.
 	FrontProxy bool
 	// PrivateHealth makes health checks and the version need credentials and a permission.

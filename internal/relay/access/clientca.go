@@ -119,7 +119,7 @@ func (c *ClientCA) set(source []byte) (err error) {
 // Load reads the CA, for at most 10 s, and reports whether it is another one than before. After an
 // error the former one stays. Where there is a former one, it waits for 2 s.
 func (c *ClientCA) Load(ctx context.Context) (changed bool, err error) {
-	former, within := c.current.Load(), askWithin
+	former, within := c.current.Load(), AskWithin
 	if former != nil {
 		within = askAgainWithin
 	}

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
 	"time"
 
@@ -11,8 +12,9 @@ import (
 )
 
 const (
-	// askWithin is how long an answer of upstream may take, which may ask webhooks itself.
-	askWithin = 10 * time.Second
+	// AskWithin is how long an answer of upstream may take, which may ask webhooks itself; and all of those together that
+	// one request needs.
+	AskWithin = 10 * time.Second
 	// askAgainWithin is how long it may take where a former answer can be used instead.
 	askAgainWithin = 2 * time.Second
 )
@@ -73,7 +75,8 @@ func newMemo[V any](most int, cfg Config, count func(from source)) *memo[V] {
 }
 
 // get returns the answer to a question: the kept one, that which somebody else waits for, or what ask
-// returns. If upstream cannot be reached, it is the former answer, or the error of ask.
+// returns. If upstream cannot be reached, it is the former answer, or the error of ask; also if it does not answer before the
+// deadline of ctx, whose cause is the error then.
 func (m *memo[V]) get(ctx context.Context, k key, ask func(context.Context) (answer[V], error)) (known[V], error) {
 	for {
 		m.mu.Lock()
@@ -85,16 +88,19 @@ func (m *memo[V]) get(ctx context.Context, k key, ask func(context.Context) (ans
 			return value, nil
 		}
 		other := m.asking[k]
-		if other == nil {
+		if other == nil && ctx.Err() == nil {
 			mine := &asking[V]{done: make(chan struct{})}
 			m.asking[k] = mine
 			m.mu.Unlock()
 			return m.ask(ctx, mine, k, ask)
 		}
 		m.mu.Unlock()
+		if other == nil {
+			return m.unanswered(ctx, k)
+		}
 		select {
 		case <-ctx.Done():
-			return known[V]{}, context.Cause(ctx)
+			return m.unanswered(ctx, k)
 		case <-other.done:
 		}
 		if !other.left {
@@ -116,7 +122,7 @@ func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key,
 		close(mine.done)
 	}()
 	began := time.Now()
-	within := askWithin
+	within := AskWithin
 	if m.usable(k, began) != nil {
 		within = askAgainWithin
 	}
@@ -127,7 +133,7 @@ func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key,
 		got, err = ask(limited) // to ask changes nothing, also if it has arrived
 	}
 	if err != nil && ctx.Err() != nil {
-		return known[V]{}, context.Cause(ctx)
+		return m.unanswered(ctx, k)
 	}
 	mine.left = false
 	switch {
@@ -146,6 +152,18 @@ func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key,
 		m.count(fromStale)
 	}
 	return mine.value, mine.err
+}
+
+// unanswered returns what a caller gets whose context has ended: the former answer if that was by a deadline, up to which
+// upstream has answered nothing, and otherwise the cause.
+func (m *memo[V]) unanswered(ctx context.Context, k key) (known[V], error) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if former := m.usable(k, time.Now()); former != nil {
+			m.count(fromStale)
+			return m.useAgain(*former), nil
+		}
+	}
+	return known[V]{}, context.Cause(ctx)
 }
 
 // isPassing reports whether an error says that upstream cannot be reached or cannot answer now. Other

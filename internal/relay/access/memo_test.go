@@ -215,12 +215,75 @@ func TestAnUpstreamThatHangsDelaysAFormerAnswerByTwoSeconds(t *testing.T) {
 			}
 		}
 		s.next = hang
-		took(askWithin, "context deadline exceeded")
+		took(AskWithin, "context deadline exceeded")
 		s.says("yes", 0)
 		expect(t, m, s, "yes")
 		s.next = hang
 		took(askAgainWithin, "yes")
 		took(0, "yes")
+	})
+}
+
+// TestADeadlineEndsAllQuestionsThatShareIt: none is asked after it, and former answers count.
+func TestADeadlineEndsAllQuestionsThatShareIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newTestMemo(10*time.Second, time.Hour), &script{}
+		get := func(ctx context.Context, k byte) string {
+			got, err := m.get(ctx, key{k}, s.ask)
+			if err != nil {
+				return err.Error()
+			}
+			return got.value
+		}
+		for k := range byte(2) {
+			s.says("yes", 0)
+			get(t.Context(), k)
+		}
+		s.next = func(ctx context.Context) (answer[string], error) {
+			<-ctx.Done()
+			return answer[string]{}, ctx.Err()
+		}
+		s.asked = 0
+		ctx, end := context.WithTimeoutCause(t.Context(), askAgainWithin/2, errors.New("late"))
+		defer end()
+		for at, c := range []struct {
+			k     byte
+			want  string
+			asked int
+		}{{0, "yes", 1}, {2, "late", 1}, {1, "yes", 1}} {
+			if got := get(ctx, c.k); got != c.want || s.asked != c.asked {
+				t.Errorf("question %d: %q, and %d were asked; want %q, %d", at, got, s.asked, c.want, c.asked)
+			}
+		}
+	})
+}
+
+// TestWhoHasMoreTimeAsksHimself: the deadline of one caller does not end the question of another who waits with him.
+func TestWhoHasMoreTimeAsksHimself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := newTestMemo(0, 0), &script{}
+		s.next = func(ctx context.Context) (answer[string], error) {
+			select {
+			case <-ctx.Done():
+				return answer[string]{}, ctx.Err()
+			case <-time.After(5 * time.Second):
+				return answer[string]{value: "yes"}, nil
+			}
+		}
+		ctx, end := context.WithTimeoutCause(t.Context(), time.Second, errors.New("late"))
+		defer end()
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := m.get(ctx, key{1}, s.ask); err == nil || err.Error() != "late" {
+				t.Errorf("after his deadline he gets %v", err)
+			}
+		})
+		synctest.Wait()
+		expect(t, m, s, "yes")
+		all.Wait()
+		if s.asked != 2 {
+			t.Errorf("upstream was asked %d times", s.asked)
+		}
 	})
 }
 
