@@ -39,7 +39,9 @@ type described struct {
 func histograms() []string {
 	return []string{
 		"apiserver_admission_controller_admission_duration_seconds", "apiserver_admission_webhook_admission_duration_seconds",
-		"apiserver_flowcontrol_request_wait_duration_seconds", "apiserver_mutating_admission_policy_check_duration_seconds",
+		"apiserver_flowcontrol_request_wait_duration_seconds", "apiserver_impersonation_attempts_duration_seconds",
+		"apiserver_impersonation_authorization_attempts_duration_seconds",
+		"apiserver_mutating_admission_policy_check_duration_seconds",
 		"apiserver_request_duration_seconds", "apiserver_response_sizes",
 		"apiserver_storage_data_key_generation_duration_seconds", "apiserver_storage_transformation_duration_seconds",
 		"apiserver_validating_admission_policy_check_duration_seconds", "apiserver_watch_events_sizes",

@@ -1,7 +1,6 @@
 package authn
 
 import (
-	"cmp"
 	"context"
 	"hash/maphash"
 	"maps"
@@ -9,9 +8,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/lru"
@@ -43,28 +42,17 @@ type Impersonation struct {
 	// last has the index of the mode that allowed the last impersonation of a caller, by the hash of his name: it is tried
 	// first, so that whoever uses the verb "impersonate" is not asked about the others each time. Where two names have
 	// one hash, only the order of the modes changes. No permission is kept: a change of a role holds at once.
-	last     *lru.Cache
-	seed     maphash.Seed
-	attempts *prometheus.CounterVec
+	last    *lru.Cache
+	seed    maphash.Seed
+	metrics metrics
 }
 
 // NewImpersonation returns an Impersonation that asks an authorizer.
 func NewImpersonation(a auth.Authorizer) *Impersonation {
 	return &Impersonation{
-		authorizer: a, modes: modes(), last: lru.New(keptModes), seed: maphash.MakeSeed(),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_impersonation_attempts_total",
-			Help: "Requests that want to run as another user, by the mode that allowed it: " +
-				"legacy is the verb impersonate, and denied ones have no mode.",
-		}, []string{"mode", "decision"}),
+		authorizer: a, modes: modes(), last: lru.New(keptModes), seed: maphash.MakeSeed(), metrics: newMetrics(),
 	}
 }
-
-// Describe implements prometheus.Collector.
-func (i *Impersonation) Describe(to chan<- *prometheus.Desc) { i.attempts.Describe(to) }
-
-// Collect implements prometheus.Collector.
-func (i *Impersonation) Collect(to chan<- prometheus.Metric) { i.attempts.Collect(to) }
 
 // Runs is the user that a request runs as.
 type Runs struct {
@@ -101,6 +89,7 @@ func (i *Impersonation) User(ctx context.Context, h http.Header, caller user.Inf
 // allowed tries the modes. The error is that of the first that is for the wanted user, as upstream's; or of the first that
 // could not be decided, since the caller may be allowed to.
 func (i *Impersonation) allowed(ctx context.Context, a attempt) (Runs, error) {
+	began := time.Now()
 	hash := maphash.String(i.seed, a.caller.GetName())
 	first := -1
 	if kept, is := i.last.Get(hash); is {
@@ -112,19 +101,19 @@ func (i *Impersonation) allowed(ctx context.Context, a attempt) (Runs, error) {
 		if !m.takes(a.wanted, a.caller) {
 			continue
 		}
-		err := a.by(m, i.authorizer).allowed(ctx)
+		err := a.by(m, i).allowed(ctx)
 		if err == nil {
 			if at != first {
 				i.last.Add(hash, at)
 			}
-			i.attempts.WithLabelValues(cmp.Or(m.name, "legacy"), "allowed").Inc()
+			i.metrics.attempts.count(m.label(), allowed, began)
 			return Runs{As: m.completed(a.wanted), Constraint: m.constraint()}, nil
 		}
 		if why == nil || isForbidden(why) && !isForbidden(err) {
 			why = err
 		}
 	}
-	i.attempts.WithLabelValues("", "denied").Inc()
+	i.metrics.attempts.count("", denied, began)
 	return Runs{}, why // the last mode takes every user
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -86,8 +85,17 @@ func TestTheLastModeIsTriedFirst(t *testing.T) {
 			t.Errorf("%d: asked %d times, %v", at, asked, err)
 		}
 	}
-	if got, want := attempts(t, i), map[string]float64{"allowed legacy": 4, "denied ": 2}; !maps.Equal(got, want) {
-		t.Errorf("attempts %v, want %v", got, want)
+	const attempts, questions = "apiserver_impersonation_attempts", "apiserver_impersonation_authorization_attempts"
+	of := map[string]map[string]float64{
+		attempts:  {"allowed legacy": 4, "denied ": 2},
+		questions: {"allowed legacy": 4, "denied legacy": 2, "denied user-info": 4},
+	}
+	want := map[string]map[string]float64{}
+	for name, counts := range of {
+		want[name+"_total"], want[name+"_duration_seconds"] = counts, counts
+	}
+	if diff := cmp.Diff(want, counted(t, i)); diff != "" {
+		t.Errorf("what was counted (-want +got):\n%s", diff)
 	}
 	// What is withdrawn is refused at once.
 	g.rules[0].ResourceNames[0] = "nobody"
@@ -96,18 +104,23 @@ func TestTheLastModeIsTriedFirst(t *testing.T) {
 	}
 }
 
-// attempts are how many have been counted, by decision and mode.
-func attempts(t *testing.T, i *authn.Impersonation) map[string]float64 {
+// counted is what has been counted, and how often something was timed: by metric, and by decision and mode.
+func counted(t *testing.T, i *authn.Impersonation) map[string]map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(i)
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 {
-		t.Fatalf("gather: %v, %v", families, err)
+	if err != nil {
+		t.Fatalf("gather: %v", err)
 	}
-	counted := map[string]float64{}
-	for _, m := range families[0].GetMetric() {
-		counted[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+	counted := map[string]map[string]float64{}
+	for _, family := range families {
+		counts := map[string]float64{}
+		counted[family.GetName()] = counts
+		for _, m := range family.GetMetric() {
+			counts[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
+		}
 	}
 	return counted
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -133,9 +134,9 @@ type attempt struct {
 	request auth.Attributes
 }
 
-// by returns what an authorizer is asked about an attempt in a mode.
-func (a attempt) by(m mode, authorizer auth.Authorizer) questions {
-	q := questions{attempt: a, mode: m, authorizer: authorizer}
+// by returns what the authorizer of an Impersonation is asked about an attempt in a mode.
+func (a attempt) by(m mode, i *Impersonation) questions {
+	q := questions{attempt: a, mode: m, authorizer: i.authorizer, asked: i.metrics.questions}
 	if m.anyNode {
 		q.caller = &user.DefaultInfo{
 			Name: a.caller.GetName(), UID: a.caller.GetUID(), Groups: a.caller.GetGroups(),
@@ -151,6 +152,7 @@ type questions struct {
 	mode
 
 	authorizer auth.Authorizer
+	asked      counted
 }
 
 // allowed asks about the request, and about each part of the wanted user, in upstream's order.
@@ -178,7 +180,13 @@ func (q questions) allowed(ctx context.Context) error {
 
 // ask asks one question. What went wrong with an authorizer is 403 with the reason, as upstream.
 func (q questions) ask(ctx context.Context, a auth.Attributes) error {
+	began := time.Now()
 	d := q.authorizer.Decide(ctx, q.caller, a)
+	decision := denied
+	if d.Allowed {
+		decision = allowed
+	}
+	q.asked.count(q.label(), decision, began)
 	if d.Allowed || d.Refusal != nil || d.Failure == nil {
 		return d.Err(q.caller, a)
 	}
