@@ -76,7 +76,7 @@ func TestNobodyGrantsWhatHeDoesNotHave(t *testing.T) {
 	jane.refused(`rolebindings.rbac.authorization.k8s.io "b" is forbidden: `+who+missing, http.MethodPost, inShop+"/rolebindings",
 		bind("Role", "r"))
 	if got := jane.must(http.StatusNotFound, http.MethodPost, inShop+"/rolebindings",
-		bind("Role", "none"))["message"]; got != `roles.rbac.authorization.k8s.io "none" not found` {
+		bind("Role", "none"))["message"]; got != `rolebindings.rbac.authorization.k8s.io "none" not found` {
 		t.Errorf("a binding to nothing: %v", got)
 	}
 	jane.refused(

@@ -377,7 +377,6 @@ var printed = []string{"Invalid value: ", "Unsupported value: ", "Duplicate valu
 // type, or null (docs/differences.md).
 func withoutValue(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
-	text = strings.ReplaceAll(text, "cannot change roleRef", "field is immutable") // docs/differences.md
 	if missing := "Required value"; strings.HasPrefix(text, missing) {
 		return missing
 	}

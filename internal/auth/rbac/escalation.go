@@ -88,7 +88,7 @@ func (e Escalation) role(ctx context.Context, a admission.Attributes, o, old *un
 	if err != nil {
 		return err
 	}
-	if why := e.escalates(u, a.GetNamespace(), role.Rules); why != nil {
+	if why := e.escalates(a, role.Rules); why != nil {
 		return wire.Forbidden(gr, role.Name, why.Error())
 	}
 	if gr.Resource != clusterRoles {
@@ -103,7 +103,7 @@ func (e Escalation) role(ctx context.Context, a admission.Attributes, o, old *un
 		aggregates = aggregates || len(selectors(before)) > 0
 	}
 	// An aggregated role may get all rights.
-	if aggregates && e.escalates(u, "", full()) != nil {
+	if aggregates && e.escalates(a, full()) != nil {
 		return wire.Forbidden(gr, role.Name, "must have cluster-admin privileges to use the aggregationRule")
 	}
 	return nil
@@ -142,19 +142,20 @@ func (e Escalation) binding(ctx context.Context, a admission.Attributes, o *unst
 	if ref.Kind == "Role" {
 		b.role = roleKey(a.GetNamespace(), ref.Name)
 	}
-	of, err := e.Of.current().rulesOf(b, stored)
+	of, err := e.Of.current().rulesOf(b, storedFor(gr))
 	if err != nil {
 		return err
 	}
-	if why := e.escalates(u, a.GetNamespace(), of); why != nil {
+	if why := e.escalates(a, of); why != nil {
 		return wire.Forbidden(gr, bound.Name, why.Error())
 	}
 	return nil
 }
 
-// escalates returns an error that names the rights that a user does not have.
-func (e Escalation) escalates(u user.Info, namespace string, wanted []rbacv1.PolicyRule) error {
-	has, resolution := e.Of.rulesFor(u, namespace, stored)
+// escalates returns an error that names the rights that the user who writes does not have in the namespace of the write.
+func (e Escalation) escalates(a admission.Attributes, wanted []rbacv1.PolicyRule) error {
+	u := a.GetUserInfo()
+	has, resolution := e.Of.rulesFor(u, a.GetNamespace(), storedFor(a.GetResource().GroupResource()))
 	missing := rules.Missing(has, wanted)
 	if len(missing) == 0 {
 		return nil

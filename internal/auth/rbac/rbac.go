@@ -215,14 +215,15 @@ func (a *Authorizer) rulesFor(u user.Info, namespace string, names nouns) ([]rba
 // nouns are the words for the two kinds of roles in errors.
 type nouns struct{ role, clusterRole string }
 
-// Upstream's authorizer reads roles from caches, whose errors have the singular; the checks of
-// writes read them from the store, whose errors have the plural.
+// listed are those of upstream's authorizer, which reads roles from caches.
 //
-//nolint:gochecknoglobals // constants
-var (
-	listed = nouns{"role", "clusterrole"}
-	stored = nouns{roles, clusterRoles}
-)
+//nolint:gochecknoglobals // a constant
+var listed = nouns{"role", "clusterrole"}
+
+// storedFor are those of upstream's checks of writes, which read roles from the store: it calls what is missing by the
+// resource of the request (apiserver registry/generic/registry/store.go qualifiedResourceFromContext), so that a binding of
+// a role that does not exist is "not found" itself.
+func storedFor(written schema.GroupResource) nouns { return nouns{written.Resource, written.Resource} }
 
 // missing is the error for a reference to a role that does not exist.
 func (n nouns) missing(ref rbacv1.RoleRef) error {

@@ -91,7 +91,10 @@ func TestUpdatesOfImmutableFieldsAreRefused(t *testing.T) {
 		},
 		{"runtimeclasses", `{}`, `{"handler":"runc"}`, `handler: Invalid value: "runc": field is immutable`},
 		{"pods", `{"spec":{"nodeName":"a"}}`, `{"spec":{"nodeName":"b"}}`, `spec: Forbidden: pod updates may not change`},
-		{"rolebindings", `{}`, `{"roleRef":{"name":"other"}}`, `cannot change roleRef`},
+		{
+			"rolebindings", `{}`, `{"roleRef":{"name":"other"}}`,
+			`roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"other"}: field is immutable`,
+		},
 		{"priorityclasses", `{}`, `{"value":5}`, `value: Forbidden: may not be changed in an update.`},
 		{
 			"storageclasses", `{}`, `{"parameters":{"a":"b"}}`,

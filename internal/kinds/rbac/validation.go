@@ -127,5 +127,7 @@ func keepRoleRef(now, before rbacv1.RoleRef) field.ErrorList {
 	if now == before {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), now, "cannot change roleRef")}
+	// The message prints upstream's internal type, whose members have no names for JSON.
+	printed := struct{ APIGroup, Kind, Name string }(now)
+	return field.ErrorList{field.Invalid(field.NewPath("roleRef"), printed, "field is immutable")}
 }
