@@ -13,6 +13,8 @@ type operator struct {
 	makes []made
 	// labels select specs, as its Makefile does: an expression of ginkgo.
 	labels string
+	// skip has the tests that ask hosts of the internet, as an expression of go test's flag -skip.
+	skip string
 }
 
 var operators = []operator{
@@ -53,6 +55,19 @@ var operators = []operator{
 		"pkg/controller/webhookconfig", "pkg/readiness", "pkg/readiness/pruner", "pkg/watch",
 	}},
 	trainer,
+	// Its apis/eventing/v1alpha1 leaves the servers running; its controllers are 3500 packages.
+	{module: "github.com/kedacore/keda/v2", version: "v2.21.0", packages: []string{"apis/keda/v1alpha1"}},
+	// The modules of newer ones are not published. Its pkg/controllers/externalsecret, pushsecret and secretstore import
+	// the providers.
+	{module: "github.com/external-secrets/external-secrets", version: "v0.16.2", packages: []string{
+		"pkg/controllers/clusterexternalsecret", "pkg/controllers/clusterpushsecret", "pkg/controllers/crds",
+		"pkg/controllers/webhookconfig",
+	}},
+	// Of newer ones modules are missing in the proxy, or they need Go 1.27.
+	{
+		module: "github.com/fluxcd/source-controller", version: "v1.8.0", packages: []string{"internal/controller"},
+		skip: "_keyless$|SignatureCosign/.*keyless|_buildFromTarballArtifact/Resolves|HelmRepository.*/.*system_CA_pool",
+	},
 }
 
 var kueue = operator{

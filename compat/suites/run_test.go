@@ -32,12 +32,12 @@ type outcome struct {
 func (s suite) run(t *testing.T, on side, listed map[string]string) outcome {
 	t.Helper()
 	program, dir := s.build(t)
-	v, seconds, servers := runOnce(t, program, dir, s.operator.labels, on)
+	v, seconds, servers := runOnce(t, program, dir, s.operator, on)
 	o := outcome{Skipped: v.skipped, Seconds: seconds.Seconds(), Servers: servers.Seconds(), failures: map[string]string{}}
 	again := verdicts{}
 	if surprises(v, listed) > 0 {
 		t.Logf("runs again, since %d tests failed that are not listed", surprises(v, listed))
-		again, _, _ = runOnce(t, program, dir, s.operator.labels, on)
+		again, _, _ = runOnce(t, program, dir, s.operator, on)
 		// What follows a failure in an ordered container ran only now.
 		for name, failure := range again.of {
 			if _, ran := v.of[name]; !ran {
@@ -76,16 +76,19 @@ func surprises(v verdicts, listed map[string]string) int {
 
 // runOnce runs a suite's program. It returns what its tests did, how long it ran and what the
 // side's processes cost.
-func runOnce(t *testing.T, program, dir, labels string, on side) (v verdicts, took, servers time.Duration) {
+func runOnce(t *testing.T, program, dir string, of operator, on side) (v verdicts, took, servers time.Duration) {
 	t.Helper()
 	work := t.TempDir()
 	report := filepath.Join(work, "report.json")
 	args := []string{"-test.v=test2json", "-test.timeout=20m"}
+	if of.skip != "" {
+		args = append(args, "-test.skip="+of.skip)
+	}
 	// It has ginkgo's flags if anything in it imports ginkgo.
 	if help, _ := exec.CommandContext(t.Context(), program, "-help").CombinedOutput(); strings.Contains(string(help),
 		"ginkgo.json-report") {
 		args = append(args, "--ginkgo.seed=1", "--ginkgo.no-color", "--ginkgo.json-report="+report,
-			"--ginkgo.label-filter="+labels)
+			"--ginkgo.label-filter="+of.labels)
 	}
 	printed, err := os.Create(filepath.Join(work, "output"))
 	if err != nil {
