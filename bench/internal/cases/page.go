@@ -60,6 +60,7 @@ func (r *Record) Page() string {
 var (
 	size   = regexp.MustCompile(`-[0-9]+$`)
 	family = regexp.MustCompile(`^[a-z]+(-[a-z]+)?`)
+	kind   = regexp.MustCompile(`^kinds-|-(configmap|pod)\b`)
 )
 
 // family names the cases that share a row.
@@ -68,7 +69,10 @@ func (r Result) family() string {
 		of, _, _ := strings.Cut(r.Metric, ",")
 		return "informer " + of
 	}
-	return family.FindString(r.Case)
+	if r.Metric == "stock" {
+		return "list" // of whatever form
+	}
+	return family.FindString(kind.ReplaceAllString(r.Case, ""))
 }
 
 // wide names the cases that share a row if their goals are met.

@@ -46,11 +46,7 @@ func TestTheRecordHasEveryCaseOfTheServers(t *testing.T) {
 			has[r.Case] = true
 		}
 	}
-	unmeasured := []string{
-		"create-1", "kinds-start", "kinds-memory", "create-configmap-256", "kinds-watch-h1", "kinds-watch-h2", "kinds-watch-one",
-		"kinds-watch-paced", "kinds-list", "kinds-list-protobuf", "kinds-list-gzip", "kinds-list-limit", "kinds-list-stream",
-		"kinds-resume", "kinds-idle-h1", "kinds-idle-h2",
-	}
+	unmeasured := []string{"create-1"}
 	for _, c := range All() {
 		missing := !has[c.Name] && !c.Relay // a relay is measured before other servers under other names
 		if missing != slices.Contains(unmeasured, c.Name) {
