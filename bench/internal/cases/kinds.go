@@ -68,7 +68,9 @@ func builtin() []Case {
 		}
 	}
 	all = append(all, mapLists()...)
-	all = append(all, maps(resume()))
+	recent := maps(resume())
+	recent.Title = "1 000 resumes, 500 events each, ConfigMaps"
+	all = append(all, recent)
 	for i, c := range idling() {
 		all = append(all, maps(c, AtMost([]float64{idleHTTP1, idleHTTP2}[i])))
 	}
@@ -96,7 +98,7 @@ func mapLists() []Case {
 		}
 		if of.peer == (Goal{}) {
 			c.Run = runStockList(of.read)
-			c.Metrics = append(c.Metrics, Metric{Name: "stock", Unit: "of a stock TLS server's CPU", Goal: AtMost(stockLists)})
+			c.Metrics = append(c.Metrics, Metric{Name: "stock", Unit: "of stock's CPU", Goal: AtMost(stockLists)})
 		}
 		all = append(all, c)
 	}

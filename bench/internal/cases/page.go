@@ -18,7 +18,7 @@ those that miss their goal the farthest from it, of the others the nearest to it
 Peers: **generic** is the API server of Kubernetes without built-in kinds (` + "`k8s.io/apiextensions-apiserver`" + ` and etcd),
 **kube-apiserver** 1.37 itself with etcd, for ConfigMaps and Pods, **client-go** its informers. A relay, before the server
 that is named, has goals of its own. The [diary](../bench/log/diary.md) says what the cases do, how they are measured, and
-why figures are what they are.
+why figures are what they are; **stock** is the standard library's TLS server with the same answer in memory.
 ` + "`make bench BENCHFLAGS=--record`" + ` measures again and writes this page, which nobody edits.
 
 `
