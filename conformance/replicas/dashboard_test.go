@@ -16,7 +16,6 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
-	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 )
 
 // pages reads a dashboard.
@@ -71,23 +70,10 @@ func (p pages) shows(path string, texts ...string) {
 
 // TestEachReplicaHasADashboard with what was written at the other, also before it was restarted, and while etcd is away.
 func TestEachReplicaHasADashboard(t *testing.T) {
-	m, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
-	if err != nil {
-		t.Fatalf("start etcd: %v", err)
-	}
-	stopped := false
-	stop := func() {
-		if !stopped {
-			stopped = true
-			if err := m.Stop(); err != nil {
-				t.Errorf("stop etcd: %v", err)
-			}
-		}
-	}
-	t.Cleanup(stop)
+	store, stop := startEtcd(t)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	shown := func(c *gapless.Config) { c.DashboardListen = "127.0.0.1:0" }
-	a, b := start(t, m.URL(), dirs[0], shown), start(t, m.URL(), dirs[1], shown)
+	a, b := start(t, store, dirs[0], shown), start(t, store, dirs[1], shown)
 	ctx, atA := t.Context(), a.client.CoreV1()
 	if _, err := atA.ConfigMaps("default").Create(ctx, configMap("a", "1"), metav1.CreateOptions{
 		FieldManager: "one",
@@ -146,9 +132,9 @@ func TestEachReplicaHasADashboard(t *testing.T) {
 			strings.Contains(body, "leader: it runs") &&
 			strings.Contains(body, "It has all that etcd has")
 	})
-	p.shows("/replicas", "a quorum", m.URL(), "what was before")
+	p.shows("/replicas", "a quorum", store, "what was before")
 	b.stop(t)
-	again := start(t, m.URL(), dirs[1], shown)
+	again := start(t, store, dirs[1], shown)
 	p = pagesAt(t, again.DashboardURL())
 	look("at B after a restart", p)
 	stop()

@@ -3,6 +3,7 @@ package replicas_test
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,23 +27,26 @@ func (r *replica) status(t *testing.T) status.Replica {
 	return reported
 }
 
-// TestAReplicaReportsEtcdAndTheOthers: also how far each is, and what it has while etcd is away.
-func TestAReplicaReportsEtcdAndTheOthers(t *testing.T) {
+// startEtcd starts an etcd until the test ends, or stop is called.
+func startEtcd(t *testing.T) (url string, stop func()) {
+	t.Helper()
 	m, err := etcd.Start(t.Context(), etcd.Options{Dir: t.TempDir(), NoSync: true})
 	if err != nil {
 		t.Fatalf("start etcd: %v", err)
 	}
-	stopped := false
-	stop := func() {
-		if !stopped {
-			stopped = true
-			if err := m.Stop(); err != nil {
-				t.Errorf("stop etcd: %v", err)
-			}
+	stop = sync.OnceFunc(func() {
+		if err := m.Stop(); err != nil {
+			t.Errorf("stop etcd: %v", err)
 		}
-	}
+	})
 	t.Cleanup(stop)
-	a, b := start(t, m.URL(), t.TempDir(), nil), start(t, m.URL(), t.TempDir(), nil)
+	return m.URL(), stop
+}
+
+// TestAReplicaReportsEtcdAndTheOthers: also how far each is, and what it has while etcd is away.
+func TestAReplicaReportsEtcdAndTheOthers(t *testing.T) {
+	store, stop := startEtcd(t)
+	a, b := start(t, store, t.TempDir(), nil), start(t, store, t.TempDir(), nil)
 	made, err := a.client.CoreV1().ConfigMaps("default").Create(t.Context(), configMap("a", "1"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("create at A: %v", err)

@@ -169,18 +169,21 @@ func TestThoseWhoWaitShareTheAnswerAndTheError(t *testing.T) {
 	}
 }
 
+// yesLate answers after 5 s.
+func yesLate(ctx context.Context) (answer[string], error) {
+	select {
+	case <-ctx.Done():
+		return answer[string]{}, ctx.Err()
+	case <-time.After(5 * time.Second):
+		return answer[string]{value: "yes"}, nil
+	}
+}
+
 // TestWhoLeavesDoesNotTakeTheAnswerFromOthers: the second one asks himself then.
 func TestWhoLeavesDoesNotTakeTheAnswerFromOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newTestMemo(0, 0), &script{}
-		s.next = func(ctx context.Context) (answer[string], error) {
-			select {
-			case <-ctx.Done():
-				return answer[string]{}, ctx.Err()
-			case <-time.After(5 * time.Second):
-				return answer[string]{value: "yes"}, nil
-			}
-		}
+		s.next = yesLate
 		first, leave := context.WithCancelCause(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -262,14 +265,7 @@ func TestADeadlineEndsAllQuestionsThatShareIt(t *testing.T) {
 func TestWhoHasMoreTimeAsksHimself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := newTestMemo(0, 0), &script{}
-		s.next = func(ctx context.Context) (answer[string], error) {
-			select {
-			case <-ctx.Done():
-				return answer[string]{}, ctx.Err()
-			case <-time.After(5 * time.Second):
-				return answer[string]{value: "yes"}, nil
-			}
-		}
+		s.next = yesLate
 		ctx, end := context.WithTimeoutCause(t.Context(), time.Second, errors.New("late"))
 		defer end()
 		var all sync.WaitGroup
