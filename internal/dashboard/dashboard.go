@@ -7,7 +7,8 @@
 // main part of a page when the server has news. Everything that a page needs is embedded.
 //
 // guard.go decides which requests are served, ask.go reads the API and hides the data of Secrets, change.go says what
-// changed. between.go compares two moments, by net.go where one page has all changes, otherwise by the lists of lists.go.
+// changed. between.go compares two moments, by the changes (comparing.go) where one page has them all, otherwise by lists
+// (lists.go).
 // While nobody looks there is no goroutine, and nothing is sampled.
 package dashboard
 
