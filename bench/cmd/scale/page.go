@@ -32,10 +32,11 @@ could be asked: a relay with 5 000 watchers of 50 changes a second needed 1.6 pr
 get 5.6 here.
 
 ## Watchers that see everything
-All agents of a cluster watch one resource, such as Services, and each sees each change. `+"`servers`"+` is from the server
-that is written to, `+"`gapless serve`"+`, to the relays that the watchers have; each relay
-watches one of the tier before it, a connection each. `+"`used`"+` is of the busiest tier. `+"`p50`"+`, `+"`p99`"+` and
-`+"`last`"+` are from a write to its arrival, without the network: a tier takes up to %v until its last watcher has a change.
+All agents of a cluster watch one resource, such as Services, and each sees each change. `+"`servers`"+` counts each
+tier, from the server that is written to, `+"`gapless serve`"+`, to the relays that the watchers use; each relay has one
+watch at the tier above it. `+"`used`"+` is the share of the processors, in the busiest tier. `+"`p50`"+`, `+"`p99`"+`
+and `+"`last`"+` are from a write to its arrival, without the network: a tier takes up to %v until its last watcher has
+a change.
 
 `, c.Write.Microseconds(), c.Serial.Microseconds(), c.Mirror.Microseconds(), float64(c.Event.Nanoseconds())/1000, c.Idle/1000,
 		"2.6 us", within)

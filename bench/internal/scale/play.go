@@ -17,8 +17,8 @@ type Played struct {
 }
 
 // Play lets n changes come, at random times as often as the load says, and plays some servers of each tier. Work of a
-// server is done in the order in which it comes, by whichever of its processors is free; each piece takes between half
-// and three times its cost, as often as exponentially distributed work does.
+// server is done in the order in which it comes, by whichever of its processors is free. A piece takes half of its cost and
+// an exponentially distributed rest, at most three times its cost.
 func Play(c Costs, tiers []Tier, l Load, m Machine, n int, seed uint64) Played {
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a simulation that can be repeated
 	written := make([]time.Duration, n)
