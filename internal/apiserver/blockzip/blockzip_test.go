@@ -3,6 +3,7 @@ package blockzip_test
 import (
 	"bytes"
 	"compress/gzip"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -282,7 +283,9 @@ func TestACacheBesideAnotherFindsItsBlocksAndTakesNoPlaceOfThem(t *testing.T) {
 	const bound = 1 << 20
 	first := blockzip.NewCache(bound)
 	beside := first.Beside(bound)
-	block := func() *blockzip.Block { return blockzip.Plain(make([]byte, 1000)) }
+	random := make([]byte, 1000) // it takes no less room when it is packed
+	_, _ = cryptorand.Read(random)
+	block := func() *blockzip.Block { return blockzip.Plain(random) }
 	parts := func(item uint64) blockzip.Parts { return blockzip.Parts{Form: "form", Items: []uint64{item}} }
 	known := first.Block(parts(1), block)
 	held := first.Bytes()
@@ -296,4 +299,95 @@ func TestACacheBesideAnotherFindsItsBlocksAndTakesNoPlaceOfThem(t *testing.T) {
 	if first.Block(parts(2), block) == own {
 		t.Error("the other one finds its blocks")
 	}
+}
+
+func TestACacheBesideAnotherPacksPlainBlocks(t *testing.T) {
+	const bound = 1 << 20
+	beside := blockzip.NewCache(bound).Beside(bound)
+	want := text(rand.New(rand.NewPCG(5, 6)), 100_000)
+	parts := blockzip.Parts{Form: "form", Items: []uint64{1}}
+	for range 3 { // made, and found
+		b := beside.Block(parts, func() *blockzip.Block { return blockzip.Plain(want) })
+		var written, zipped bytes.Buffer
+		if _, err := b.WriteTo(&written); err != nil {
+			t.Fatalf("write it: %v", err)
+		}
+		s := blockzip.NewStream(&zipped)
+		s.Block(b)
+		if err := s.Close(); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+		size, _ := b.Size()
+		if !bytes.Equal(b.Bytes(), want) || !bytes.Equal(written.Bytes(), want) || size != int64(len(want)) ||
+			!bytes.Equal(unzip(t, zipped.Bytes()), want) {
+			t.Fatalf("another block was kept: of %d bytes", size)
+		}
+	}
+	if n := beside.Bytes(); n > int64(len(want))*3/4 {
+		t.Errorf("%d bytes are held for %d", n, len(want))
+	}
+}
+
+// TestCacheReturnsBlocksOfARowOfItems compares with what a map says.
+func TestCacheReturnsBlocksOfARowOfItems(t *testing.T) {
+	const bound = 1 << 20
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 7))
+	first := blockzip.NewCache(bound)
+	caches := []*blockzip.Cache{first, first.Beside(bound)}
+	type made struct {
+		form        string
+		first, last uint64
+	}
+	known := map[made]bool{}
+	for range 200 {
+		m := made{form: []string{"a", "b"}[r.IntN(2)], first: r.Uint64N(30)}
+		m.last = m.first + r.Uint64N(6)
+		known[m] = true
+		caches[r.IntN(2)].Block(blockzip.Parts{Form: m.form, Items: row(m.first, m.last)}, func() *blockzip.Block {
+			return blockzip.Plain(fmt.Append(nil, m))
+		})
+	}
+	found := 0
+	for range 1000 {
+		form, begin := []string{"a", "b", "c"}[r.IntN(3)], r.Uint64N(30)
+		items := row(begin, begin+r.Uint64N(20))
+		blocks := caches[1].Blocks(blockzip.Parts{Form: form, Items: items})
+		var got, want []string
+		for _, b := range blocks {
+			got = append(got, string(b.Bytes()))
+		}
+		for at := begin; at <= items[len(items)-1]; {
+			longest := made{}
+			for m := range known {
+				fits := m.form == form && m.first == at && m.last <= items[len(items)-1]
+				if fits && (longest.form == "" || m.last > longest.last) {
+					longest = m
+				}
+			}
+			if longest.form == "" {
+				want = nil
+				break
+			}
+			want, at = append(want, fmt.Sprint(longest)), longest.last+1
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Fatalf("%s %d: %v instead of %v", form, items, got, want)
+		}
+		found += len(got)
+	}
+	if found == 0 {
+		t.Error("nothing was found: the test says nothing")
+	}
+	if (*blockzip.Cache)(nil).Blocks(blockzip.Parts{Items: row(1, 2)}) != nil {
+		t.Error("no cache has blocks")
+	}
+}
+
+func row(first, last uint64) (items []uint64) {
+	for i := first; i <= last; i++ {
+		items = append(items, i)
+	}
+	return items
 }

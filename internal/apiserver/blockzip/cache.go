@@ -32,12 +32,15 @@ const (
 type Cache struct {
 	seed maphash.Seed
 	most int64 // bytes
-	// beside, if not nil, is another cache, whose blocks are found too.
+	// beside, if not nil, is another cache, whose blocks are found too. Plain blocks are packed then: what is read again
+	// less often may take longer, and has less room.
 	beside *Cache
 
 	// mu guards what follows.
 	mu      sync.Mutex
 	entries map[uint64]*list.Element
+	// begins has the same by their form and first item.
+	begins  map[uint64][]*list.Element
 	recent  *list.List // of *cached, used last first
 	bytes   int64
 	refused int  // blocks that were not kept, since the last that was
@@ -52,15 +55,20 @@ type cached struct {
 }
 
 func (c *cached) bytes() int64 {
-	return int64(len(c.block.deflated) + len(c.block.plain) + 8*len(c.parts.Items) + 200)
+	_, size := c.block.Size()
+	return size + int64(8*len(c.parts.Items)) + 200
 }
 
 // NewCache returns a cache of at most that many bytes.
 func NewCache(most int64) *Cache {
-	return &Cache{seed: maphash.MakeSeed(), most: most, entries: map[uint64]*list.Element{}, recent: list.New()}
+	return &Cache{
+		seed: maphash.MakeSeed(), most: most,
+		entries: map[uint64]*list.Element{}, begins: map[uint64][]*list.Element{}, recent: list.New(),
+	}
 }
 
 // Beside returns a cache of at most that many bytes for what should not take the place of the blocks of c, which it finds, too.
+// It packs plain blocks.
 func (c *Cache) Beside(most int64) *Cache {
 	other := NewCache(most)
 	other.seed, other.beside = c.seed, c
@@ -88,8 +96,60 @@ func (c *Cache) Block(p Parts, compress func() *Block) *Block {
 		return nil
 	}
 	p.Items = slices.Clone(p.Items)
-	c.keep(&cached{id: id, parts: p, block: b})
+	kept := b
+	if c.beside != nil {
+		kept = b.pack()
+	}
+	c.keep(&cached{id: id, parts: p, block: kept})
 	return b
+}
+
+// Blocks returns blocks that have all of the items one after the other, and nil if the cache does not have them: wherever
+// the block of an item ends. It makes none.
+func (c *Cache) Blocks(p Parts) (blocks []*Block) {
+	if c == nil {
+		return nil
+	}
+	for len(p.Items) > 0 {
+		b, n := c.longest(p)
+		if c.beside != nil {
+			if other, more := c.beside.longest(p); more > n {
+				b, n = other, more
+			}
+		}
+		if n == 0 {
+			return nil
+		}
+		blocks, p.Items = append(blocks, b), p.Items[n:]
+	}
+	return blocks
+}
+
+// longest returns the block that has most of the first items, and of how many it is: 0 if there is none.
+func (c *Cache) longest(p Parts) (b *Block, n int) {
+	begin := c.begin(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found *list.Element
+	for _, e := range c.begins[begin] {
+		parts := e.Value.(*cached).parts //nolint:forcetypeassert // the list holds nothing else
+		if has := len(parts.Items); has > n && has <= len(p.Items) && parts.Form == p.Form &&
+			slices.Equal(parts.Items, p.Items[:has]) {
+			found, n = e, has
+		}
+	}
+	if found == nil {
+		return nil, 0
+	}
+	return c.useLocked(found).block, n
+}
+
+// useLocked notes that a block is used.
+func (c *Cache) useLocked(e *list.Element) *cached {
+	used := e.Value.(*cached) //nolint:forcetypeassert // the list holds nothing else
+	c.recent.MoveToFront(e)
+	used.used = time.Now()
+	return used
 }
 
 // Bytes returns how much the cache holds.
@@ -107,6 +167,11 @@ func (c *Cache) id(p Parts) uint64 {
 	return id
 }
 
+// begin is what the parts have in common that begin with the same item.
+func (c *Cache) begin(p Parts) uint64 {
+	return c.id(Parts{Form: p.Form, Items: p.Items[:min(1, len(p.Items))]})
+}
+
 func (c *Cache) find(id uint64, p Parts) *Block {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,9 +183,7 @@ func (c *Cache) find(id uint64, p Parts) *Block {
 	if found.parts.Form != p.Form || !slices.Equal(found.parts.Items, p.Items) {
 		return nil
 	}
-	c.recent.MoveToFront(e)
-	found.used = time.Now()
-	return found.block
+	return c.useLocked(e).block
 }
 
 func (c *Cache) keep(made *cached) {
@@ -133,7 +196,11 @@ func (c *Cache) keep(made *cached) {
 		return
 	}
 	made.used = time.Now()
-	c.entries[made.id] = c.recent.PushFront(made)
+	e := c.recent.PushFront(made)
+	c.entries[made.id] = e
+	if begin := c.begin(made.parts); len(made.parts.Items) > 0 {
+		c.begins[begin] = append(c.begins[begin], e)
+	}
 	c.bytes += made.bytes()
 	for c.bytes > c.most && c.recent.Len() > 0 {
 		c.dropLocked(c.recent.Back())
@@ -175,5 +242,10 @@ func (c *Cache) expire() {
 func (c *Cache) dropLocked(e *list.Element) {
 	gone := c.recent.Remove(e).(*cached) //nolint:forcetypeassert // the list holds nothing else
 	delete(c.entries, gone.id)
+	begin := c.begin(gone.parts)
+	rest := slices.DeleteFunc(c.begins[begin], func(other *list.Element) bool { return other == e })
+	if c.begins[begin] = rest; len(rest) == 0 {
+		delete(c.begins, begin)
+	}
 	c.bytes -= gone.bytes()
 }
