@@ -102,6 +102,10 @@ type Page struct {
 	// Remaining is, with Query.Count, the number of keys in the range after the
 	// last record; 0 when More is false.
 	Remaining int64
+	// Generation tells apart what the store could read at different times, as with other keys of encryption: whoever
+	// keeps values cannot expect to read them again once it is another one. 0 for a store, or a resource, that reads
+	// the same always.
+	Generation uint64
 }
 
 // Txn is one write to one key. ExpectedModRevision is compared with the key's

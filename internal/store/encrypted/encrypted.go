@@ -86,6 +86,9 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 			return store.Page{}, s.gone(ctx, err, requested)
 		}
 	}
+	if g.number > 1 || g.configured(store.ResourceOf(q.Start)) { // a former one may have encrypted it
+		page.Generation = g.number
+	}
 	return page, nil
 }
 

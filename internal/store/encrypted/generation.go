@@ -55,6 +55,7 @@ type generation struct {
 	data         func(key string) string // authenticated
 	checks       []healthz.HealthChecker
 	hash         string
+	number       uint64             // counts those of the process, from 1
 	grace        time.Duration      // how long connections are used after the next generation
 	ends         context.Context    //nolint:containedctx // it is their lifetime
 	stop         context.CancelFunc // ends them

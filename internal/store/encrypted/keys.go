@@ -52,6 +52,7 @@ func openKeys(ctx context.Context, cfg Config, data func(key string) string) (*K
 			return nil, err
 		}
 	}
+	g.number = 1
 	k.current.Store(g)
 	k.metrics.inForce(g.hash)
 	return k, nil

@@ -127,6 +127,7 @@ func (s *Store) install(ctx context.Context, g, former *generation) error {
 		return err
 	}
 	g.previous.Store(former)
+	g.number = former.number + 1
 	s.current.Store(g)
 	s.lost.Store(nil)
 	if before := former.previous.Swap(nil); before != nil && before.stop != nil {

@@ -72,6 +72,37 @@ func TestReloadTakesEffectForTheNextWrite(t *testing.T) {
 	}
 }
 
+// TestGenerationChangesWithTheKeys so that what was read with former ones is not taken for readable.
+func TestGenerationChangesWithTheKeys(t *testing.T) {
+	f := inMemory(t, configuration("secrets", provider("secretbox", "key1"), identity))
+	generation := func(resource string) uint64 {
+		put(t, f, resource+"/default/a", "one")
+		page, err := f.Read(t.Context(), store.Query{
+			Start: resource + "/", End: resource + "0", Want: func(string, int64) bool { return false },
+		})
+		if err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		return page.Generation
+	}
+	first := generation("secrets")
+	if first == 0 || generation("pods") != 0 {
+		t.Errorf("secrets are read by generation %d, pods by %d", first, generation("pods"))
+	}
+	if err := f.reload(t, configuration("configmaps", provider("aesgcm", "key2"), identity)); err == nil {
+		t.Error("a configuration that cannot read all is in force")
+	}
+	if again := generation("secrets"); again != first {
+		t.Errorf("after a reload that was refused it is %d, before %d", again, first)
+	}
+	if err := f.reload(t, configuration("secrets", identity, provider("secretbox", "key1"))); err != nil {
+		t.Fatalf("reload: %v", err)
+	}
+	if second := generation("secrets"); second == 0 || second == first {
+		t.Errorf("the second generation is %d, the first %d", second, first)
+	}
+}
+
 func TestFileThatCannotBeUsedIsNotPutInForce(t *testing.T) {
 	good := configuration("secrets", provider("secretbox", "key1"))
 	f := inMemory(t, good)
