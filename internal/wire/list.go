@@ -21,6 +21,12 @@ type List struct {
 	Shard string
 	// Past says that the objects were read from history: another reader hardly asks for the same state soon.
 	Past bool
+	// Versions, if not nil, identify all items in order (Key.Version): they were found without reading the items, and who
+	// has kept what became of those need not range over Items.
+	Versions []uint64
+	// Reads tells apart what was read from history in different ways, as with other keys of encryption: with another one
+	// Items of the same resourceVersions may not be readable.
+	Reads uint64
 	// Items yields the objects in key order. It may be ranged over more than once
 	// and holds no lock. Objects may be read during the iteration: an error is the last
 	// value, without an object, and means that the list is incomplete.

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"hash/maphash"
+	"math/bits"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -27,6 +29,17 @@ func (k Key) String() string {
 		return k.Name
 	}
 	return k.Namespace + "/" + k.Name
+}
+
+//nolint:gochecknoglobals // never changes
+var versionSeed = maphash.MakeSeed()
+
+// Version identifies a version of an object of its resource, in this process. A resourceVersion alone does not: in etcd
+// others can write several objects at one revision.
+func (k Key) Version(rv kube.ResourceVersion) uint64 {
+	const spread = 0x9E3779B97F4A7C15 // odd: different resourceVersions stay different
+	name, namespace := maphash.String(versionSeed, k.Name), maphash.String(versionSeed, k.Namespace)
+	return (name ^ bits.RotateLeft64(namespace, 1)) + uint64(rv)*spread
 }
 
 // The labels that every resource can be selected by.

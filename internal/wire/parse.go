@@ -37,12 +37,9 @@ func NewObject(value []byte, rv kube.ResourceVersion, sel []FieldPath) (*Object,
 
 // NewSharing is NewObject with Share, if texts are given: the bytes are copied once.
 func NewSharing(value []byte, rv kube.ResourceVersion, sel []FieldPath, with *texts.Set) (*Object, error) {
-	o, err := parse(value, sel)
+	o, err := Unstamped(value, sel)
 	if err != nil {
 		return nil, err
-	}
-	if o.at.metadata == 0 {
-		return nil, &kube.DecodeError{Offset: -1, Why: "the object has no metadata"}
 	}
 	var raw []byte
 	if with != nil {
