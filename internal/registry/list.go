@@ -106,20 +106,30 @@ func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) 
 	if cached.Ended() {
 		return nil, wire.NotFound(t.Resource.GR(), t.Name)
 	}
-	_, now := state.(inMemory)
-	list := &wire.List{ResourceVersion: state.RV(), Past: !now}
+	past, isPast := state.(*stored.Past)
+	list := &wire.List{ResourceVersion: state.RV(), Past: isPast}
 	if sel.Shard != nil {
 		list.Shard = sel.Shard.String()
 	}
 	whole := o.Labels.Empty() && o.Fields.Empty() && sel.Shard == nil
 	start := listPrefix(t) + plan.Start
 	items := r.scan(ctx, t, state, start, sel)
+	var p *stored.Page
+	if isPast && !t.Resource.Converts() {
+		p, err = past.Known(ctx, start, sel)
+	}
+	if err == nil && p == nil && plan.Limit > 0 {
+		p, err = stored.FirstOf(items, plan.Limit, isPast)
+	}
+	if err != nil {
+		return nil, continued(err, plan)
+	}
+	if p != nil {
+		list.Versions, list.Reads = p.Versions, p.Reads
+	}
 	if plan.Limit > 0 {
-		p, err := firstOf(items, plan.Limit, mayHold(list))
-		if err != nil {
-			return nil, continued(err, plan)
-		}
-		if items = p.items(items); p.count == plan.Limit {
+		items = p.Items(items, func(err error) error { return continued(err, plan) })
+		if p.Count == plan.Limit {
 			if err := setContinue(ctx, list, limited{
 				target: t, cached: cached, state: state, sel: sel, start: start, page: p, whole: whole,
 			}); err != nil {
@@ -190,69 +200,6 @@ func continued(err error, plan wire.ListPlan) error {
 	return &again
 }
 
-// heldBytes is how many bytes of a page are held until its end is known, and heldOfPast of one that is read from the store:
-// a thousand objects of 8 KB. The items of a larger page are read again when they are ranged over.
-const (
-	heldBytes  = 1 << 20
-	heldOfPast = 8 << 20
-)
-
-// mayHold returns how many bytes of a page are held.
-func mayHold(list *wire.List) int {
-	if list.Past {
-		return heldOfPast
-	}
-	return heldBytes
-}
-
-// page is the beginning of a list.
-type page struct {
-	held  []*wire.Object // nil when it is larger than what is held
-	count int64
-	last  string // the key of its last object
-}
-
-// firstOf reads the first objects, at most limit, and holds at most so many bytes of them.
-func firstOf(all iter.Seq2[*wire.Object, error], limit int64, most int) (page, error) {
-	p, bytes := page{held: []*wire.Object{}}, 0
-	for o, err := range all {
-		if err != nil {
-			return page{}, err
-		}
-		if bytes += o.Size(); bytes > most {
-			p.held = nil
-		}
-		if p.held != nil {
-			p.held = append(p.held, o)
-		}
-		if p.count++; p.count == limit {
-			p.last = o.Key().String()
-			break
-		}
-	}
-	return p, nil
-}
-
-// items yields the objects of the page, which are the first ones of all.
-func (p page) items(all iter.Seq2[*wire.Object, error]) iter.Seq2[*wire.Object, error] {
-	return func(yield func(*wire.Object, error) bool) {
-		for _, o := range p.held {
-			if !yield(o, nil) {
-				return
-			}
-		}
-		if p.held != nil || p.count == 0 {
-			return
-		}
-		left := p.count
-		for o, err := range all {
-			if left--; !yield(o, err) || err != nil || left == 0 {
-				return
-			}
-		}
-	}
-}
-
 // limited is a list that ends with a full page.
 type limited struct {
 	target kinds.Target
@@ -261,7 +208,7 @@ type limited struct {
 	sel    watchcache.Selection
 	start  string // the first key of the page
 	whole  bool   // nothing but the namespace selects
-	page   page
+	page   *stored.Page
 }
 
 // setContinue sets the continue token of a list, if objects of the collection come after
@@ -276,7 +223,7 @@ func setContinue(ctx context.Context, list *wire.List, c limited) error {
 	if c.sel.Name != "" && (namespace != "" || !c.target.Resource.Namespaced) {
 		return nil // one object, by its name
 	}
-	after := c.page.last + "\x00"
+	after := c.page.Last + "\x00"
 	if !c.whole {
 		follows, err := c.state.Follows(ctx, after, namespace)
 		if err != nil || !follows {
@@ -285,12 +232,12 @@ func setContinue(ctx context.Context, list *wire.List, c limited) error {
 	} else {
 		here := stored.Place{RV: c.state.RV(), Start: c.start, Namespace: namespace}
 		remaining, known := c.cached.Counts.Get(here)
-		if remaining -= c.page.count; !known {
+		if remaining -= c.page.Count; !known {
 			var err error
 			if remaining, err = c.state.Count(ctx, after, namespace); err != nil {
 				return err
 			}
-			c.cached.Counts.Put(here, remaining+c.page.count) // for who asks for the same page
+			c.cached.Counts.Put(here, remaining+c.page.Count) // for who asks for the same page
 		}
 		if remaining == 0 {
 			return nil
@@ -302,7 +249,7 @@ func setContinue(ctx context.Context, list *wire.List, c limited) error {
 	if s, is := c.state.(inMemory); is {
 		c.cached.Cache.Keep(s.Snapshot)
 	}
-	list.Continue = wire.EncodeContinue(int64(c.state.RV()), strings.TrimPrefix(c.page.last, listPrefix(c.target))+"\x00")
+	list.Continue = wire.EncodeContinue(int64(c.state.RV()), strings.TrimPrefix(c.page.Last, listPrefix(c.target))+"\x00")
 	return nil
 }
 

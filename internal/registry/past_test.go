@@ -81,6 +81,9 @@ func (q question) pages(s *server, rv kube.ResourceVersion, truth []*wire.Object
 		})
 		page := items(list)
 		got = append(got, page...)
+		if versions := list.Versions; versions != nil && !slices.Equal(versions, versionsOf(page)) {
+			s.t.Errorf("%+v at %d: objects of the versions %v, known as %v", q, rv, versionsOf(page), versions)
+		}
 		rest := 0
 		for _, o := range truth {
 			if len(page) > 0 && (q.namespace == "" || o.Key().Namespace == q.namespace) &&
@@ -99,6 +102,13 @@ func (q question) pages(s *server, rv kube.ResourceVersion, truth []*wire.Object
 			return got
 		}
 	}
+}
+
+func versionsOf(objects []*wire.Object) (versions []uint64) {
+	for _, o := range objects {
+		versions = append(versions, o.Key().Version(o.ResourceVersion()))
+	}
+	return versions
 }
 
 // Each state is read from memory or from the store, whole and in pages, and must be
@@ -137,12 +147,14 @@ func TestListAtAPastRevisionReturnsThatState(t *testing.T) {
 					want = append(want, string(o.JSON()))
 				}
 			}
-			got := []string{}
-			for _, o := range q.pages(s, rv, truth) {
-				got = append(got, string(o.JSON()))
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Fatalf("%+v at %d (-want +got):\n%s", q, rv, diff)
+			for n := range 2 { // the second time more is known
+				got := []string{}
+				for _, o := range q.pages(s, rv, truth) {
+					got = append(got, string(o.JSON()))
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("%+v at %d, time %d (-want +got):\n%s", q, rv, n, diff)
+				}
 			}
 		}
 	}
@@ -194,6 +206,44 @@ func TestAPageOfThePastIsReadOnce(t *testing.T) {
 	}
 	if n, read := len(items(list)), counted.values.Load(); n != limit || read != limit {
 		t.Errorf("%d values were read for %d objects, want %d", read, n, limit)
+	}
+}
+
+// TestSelectorsOfThePastReadNoOtherValuesAgain also by another selector, and from another page on.
+func TestSelectorsOfThePastReadNoOtherValuesAgain(t *testing.T) {
+	counted := &reading{}
+	s, _ := serveOn(t, openLog(t), func(below store.Store) store.Store { counted.Store = below; return counted })
+	cms := s.at("configmaps", "default")
+	const objects = 700 // more than one read of keys
+	var rv kube.ResourceVersion
+	for i := range objects {
+		rv = s.create(cms, fmt.Sprintf(`{"metadata":{"name":"c%03d","labels":{"seventh":"%t","tenth":"%t"}}}`,
+			i, i%7 == 0, i%10 == 0)).ResourceVersion()
+	}
+	for i := range objects {
+		s.merge(s.at("configmaps", "default", fmt.Sprintf("c%03d", i)), `{"metadata":{"labels":{"seventh":null}}}`)
+	}
+	for _, c := range []struct {
+		labels, fields    string
+		limit, want, read int64
+	}{
+		{"seventh=true", "", 0, 100, objects},
+		{"seventh=true", "", 0, 100, 100},
+		{"tenth=true", "", 1000, 70, 70},
+		{"tenth=true", "metadata.name!=c000", 1000, 69, 69},
+		{"tenth=no", "", 0, 0, 0},
+	} {
+		counted.values.Store(0)
+		list := s.list(cms, func(o *wire.ListOptions) {
+			o.ResourceVersion, o.Match, o.Limit = rv.String(), wire.MatchExact, c.limit
+			o.Labels, _ = labels.Parse(c.labels)
+			o.Fields, _ = fields.ParseSelector(c.fields)
+		})
+		known := list.Versions != nil
+		got := items(list)
+		if n, read := int64(len(got)), counted.values.Load(); n != c.want || read != c.read || known != (c.read == c.want) {
+			t.Errorf("%+v: %d objects, %d values were read, known before: %t", c, n, read, known)
+		}
 	}
 }
 

@@ -37,6 +37,9 @@ func (p *Past) RV() kube.ResourceVersion { return p.rv }
 // *kube.ExpiredError of a list, ctx's cause, those of the store. If only keys select, labels and selectable fields of the
 // objects are read when they are asked for (wire.Lazily).
 func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
+	if outlined(sel) {
+		return p.scanRows(ctx, start, sel)
+	}
 	return func(yield func(*wire.Object, error) bool) {
 		q := p.query(start, sel.Namespace)
 		if key, one := p.now.Single(sel); one {
@@ -46,7 +49,7 @@ func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection)
 			q.Start, q.End = p.resource.prefix+key, ""
 		}
 		yielded := int64(0)
-		for q.Limit = p.next(0, 0, sel); ; q.Limit = p.next(yielded, q.Limit, sel) {
+		for q.Limit = p.limitOf(0, 0, sel); ; q.Limit = p.limitOf(yielded, q.Limit, sel) {
 			objects, next, err := p.page(ctx, q, sel)
 			if err != nil {
 				yield(nil, err)
@@ -65,9 +68,9 @@ func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection)
 	}
 }
 
-// next returns how many keys the next read scans: no more than the list can need, if each is of an object that is
+// limitOf returns how many keys the next read scans: no more than the list can need, if each is of an object that is
 // selected, and otherwise more each time.
-func (p *Past) next(yielded int64, before int, sel watchcache.Selection) int {
+func (p *Past) limitOf(yielded int64, before int, sel watchcache.Selection) int {
 	switch left := p.limit - yielded; {
 	case p.limit == 0:
 		return maxPage
@@ -93,44 +96,61 @@ func (p *Past) query(start, namespace string) store.Query {
 // begins, "" when there is none.
 func (p *Past) page(ctx context.Context, q store.Query,
 	sel watchcache.Selection,
-) (objects []*wire.Object, next string, err error) {
-	release, err := p.resource.source.acquire(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	defer release()
-	// Values are not read for other names, and for objects that the cache has.
+) (objects []*wire.Object, after string, err error) {
 	named := func(key string) bool { return sel.Name == "" || strings.HasSuffix(key, "/"+sel.Name) }
-	q.Want = func(key string, modRevision int64) bool { return named(key) && p.held(key, modRevision) == nil }
-	q.Buffer = p.resource.source.buffers.Get().(*store.Buffer) //nolint:forcetypeassert // the pool holds nothing else
-	defer p.resource.source.buffers.Put(q.Buffer)              // objects copy what they are made of
-	page, err := p.resource.source.store.Read(ctx, q)
-	if err != nil {
-		return nil, "", p.resource.failed(err, p.rv, kube.ExpiredList)
-	}
-	decode := p.decoder(page, sel)
-	objects = make([]*wire.Object, 0, len(page.Records))
-	for _, record := range page.Records {
-		if !named(record.Key) {
-			continue
-		}
-		var o *wire.Object
-		if record.Value == nil {
-			o = p.held(record.Key, record.ModRevision)
-		}
-		if o == nil {
-			if o, err = decode(record); err != nil {
-				return nil, "", err
+	q.Want = func(key string, _ int64) bool { return named(key) }
+	page, err := p.read(ctx, q, func(page store.Page) error {
+		decode := p.decoder(page, sel)
+		objects = make([]*wire.Object, 0, len(page.Records))
+		for _, record := range page.Records {
+			if !named(record.Key) {
+				continue
+			}
+			var o *wire.Object
+			if record.Value == nil {
+				o = p.held(record.Key, record.ModRevision)
+			}
+			if o == nil {
+				var err error
+				if o, err = decode(record); err != nil {
+					return err
+				}
+			}
+			if sel.Matches(o) {
+				objects = append(objects, o)
 			}
 		}
-		if sel.Matches(o) {
-			objects = append(objects, o)
-		}
+		return nil
+	})
+	return objects, next(page), err
+}
+
+// read reads a page, without the values of objects that the cache has, and gives it to use while its values are valid:
+// objects copy what they are made of.
+func (p *Past) read(ctx context.Context, q store.Query, use func(page store.Page) error) (page store.Page, err error) {
+	release, err := p.resource.source.acquire(ctx)
+	if err != nil {
+		return page, err
 	}
-	if page.More {
-		next = page.Records[len(page.Records)-1].Key + "\x00"
+	defer release()
+	want := q.Want
+	q.Want = func(key string, modRevision int64) bool {
+		return want(key, modRevision) && p.held(key, modRevision) == nil
 	}
-	return objects, next, nil
+	q.Buffer = p.resource.source.buffers.Get().(*store.Buffer) //nolint:forcetypeassert // the pool holds nothing else
+	defer p.resource.source.buffers.Put(q.Buffer)
+	if page, err = p.resource.source.store.Read(ctx, q); err != nil {
+		return page, p.resource.failed(err, p.rv, kube.ExpiredList)
+	}
+	return page, use(page)
+}
+
+// next is the key at which the page after another one begins, "" if there is none.
+func next(page store.Page) string {
+	if !page.More {
+		return ""
+	}
+	return page.Records[len(page.Records)-1].Key + "\x00"
 }
 
 // decoder returns what decodes the records of a page.

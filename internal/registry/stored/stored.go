@@ -8,7 +8,8 @@
 // A read of history holds at most a page, however long the history is and however many clients
 // read it. Only Load, for the caches, returns all objects of a resource.
 //
-// past.go has lists at an old resourceVersion, and the memory that they need.
+// past.go has lists at an old resourceVersion, and the memory that they need; page.go what is known of one before it is
+// read, rows.go and outlines.go lists by selectors, and what is kept for the next one.
 package stored
 
 import (
@@ -37,8 +38,10 @@ type Source struct {
 	mirror  Versions      // nil: revisions are resourceVersions
 	slots   chan struct{} // holds one token for each read of history
 	decoded decoded
-	buffers sync.Pool // of *store.Buffer, for the values of one read
-	texts   *texts.Set
+	// outlines are of objects of the past.
+	outlines *outlines
+	buffers  sync.Pool // of *store.Buffer, for the values of one read
+	texts    *texts.Set
 }
 
 // Versions know the resourceVersions of what a mirror stores. They are safe for concurrent
@@ -60,7 +63,7 @@ func NewMirror(s store.Store, v Versions) *Source {
 		store: s, mirror: v, slots: make(chan struct{}, readers),
 		decoded: decoded{entries: map[written]kept{}, reading: map[place]chan struct{}{}},
 		buffers: sync.Pool{New: func() any { return &store.Buffer{} }},
-		texts:   texts.New(),
+		texts:   texts.New(), outlines: newOutlines(),
 	}
 }
 
