@@ -55,9 +55,14 @@ func openServer(t testing.TB, change func(*apiserver.Config)) *testServer {
 // openServerOn is openServer with a log, which it runs and closes.
 func openServerOn(t testing.TB, log *revlog.Log, change func(*apiserver.Config)) *testServer {
 	t.Helper()
-	d := &testServer{t: t}
 	live := kinds.NewLive(builtin.Catalog())
-	d.reg = openRegistryOn(t, log, live)
+	return openServerOver(t, openRegistryOn(t, log, live), live, change)
+}
+
+// openServerOver is openServerOn for a registry, which several servers may have in common.
+func openServerOver(t testing.TB, reg *registry.Registry, live *kinds.Live, change func(*apiserver.Config)) *testServer {
+	t.Helper()
+	d := &testServer{t: t, reg: reg}
 	cfg := apiserver.Config{
 		Reader: d.reg, Writer: d.reg, Live: live, Collectors: []prometheus.Collector{d.reg.Conversions()},
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2+gapless"},
@@ -90,7 +95,12 @@ func openRegistry(t testing.TB, live *kinds.Live) *registry.Registry {
 
 func openRegistryOn(t testing.TB, log *revlog.Log, live *kinds.Live) *registry.Registry {
 	t.Helper()
-	reg := registry.New(registry.Config{Store: log, Live: live})
+	return openRegistryWith(t, log, registry.Config{Store: log, Live: live})
+}
+
+func openRegistryWith(t testing.TB, log *revlog.Log, cfg registry.Config) *registry.Registry {
+	t.Helper()
+	reg := registry.New(cfg)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 2)
 	go func() { ended <- log.Run(ctx) }() // ends with ctx

@@ -44,12 +44,26 @@ func (ls *Lists) blocksOf(r *Renderer, l *wire.List) *blockzip.Cache {
 	return ls.blocks
 }
 
+// kept returns the blocks of a list whose versions are known before it is read, if all of them are in the cache, and their
+// size before compression. Then the list needs not be read.
+func (ls *Lists) kept(r *Renderer, l *wire.List, form string) (blocks []*blockzip.Block, size int64) {
+	blocks = ls.blocksOf(r, l).Blocks(blockzip.Parts{Form: form, Items: l.Versions})
+	for _, b := range blocks {
+		plain, _ := b.Size()
+		size += plain
+	}
+	return blocks, size
+}
+
 // Write answers with a list. It writes the items one by one, so that a list needs the
 // same memory whatever its size; only YAML and indented JSON are put together first.
 // With an error the answer is not complete: begun reports whether a part of it was sent.
 func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *wire.List) (begun bool, err error) {
 	if l.History != 0 {
 		r.history = fmt.Sprintf(" of history %d", l.History)
+	}
+	if l.Reads != 0 {
+		r.history += fmt.Sprintf(" read by %d", l.Reads)
 	}
 	if into.format == formatProtobuf {
 		return ls.writeMessages(w, into, r, l)

@@ -67,8 +67,10 @@ func (ls *Lists) writeMessages(w http.ResponseWriter, into Form, r *Renderer, l 
 	if r.list { // a write may answer with content that its resourceVersion never had
 		m.cache = ls.blocksOf(r, l)
 	}
-	if err := m.count(l, into.gzip); err != nil {
-		return false, err
+	if !m.find(ls, l, into.gzip) {
+		if err := m.count(l, into.gzip); err != nil {
+			return false, err
+		}
 	}
 	head := protobuf.List(kind, meta, int(m.size))
 	compress.Varies(w.Header())
@@ -80,6 +82,38 @@ func (ls *Lists) writeMessages(w http.ResponseWriter, into Form, r *Renderer, l 
 	}
 	m.end()
 	return true, nil
+}
+
+// find finds the blocks of a list in the cache, and reports whether it has all of them.
+func (m *messageList) find(ls *Lists, l *wire.List, gzip bool) bool {
+	if m.cache == nil {
+		return false
+	}
+	blocks, size := ls.kept(m.r, l, m.blockForm(gzip))
+	if len(blocks) == 0 || gzip && size <= compress.From { // whether a small list is compressed depends on its items
+		return false
+	}
+	m.zip, m.kept, m.size = gzip, blocks, size
+	for _, b := range blocks {
+		m.blocks = append(m.blocks, listBlock{block: weak.Make(b)})
+	}
+	return true
+}
+
+// blockForm is the form of blocks.
+func (m *messageList) blockForm(zip bool) string {
+	kind := m.r.typeMeta()
+	form := "protobuf " + kind.APIVersion + " " + kind.Kind + m.r.history
+	if m.r.shape == shapePartial { // those of other resources say the same
+		form += " of " + m.r.resource.GVR().String() + " " + m.r.resource.Schemas
+	}
+	if zip {
+		form += " gzip"
+	}
+	if m.r.drops {
+		form += " unmanaged"
+	}
+	return form
 }
 
 // count makes the blocks of a list and adds up their sizes. A small list is not compressed.
@@ -176,18 +210,11 @@ func (m *messageList) block(group []*wire.Object) (*blockzip.Block, error) {
 		return b, failed
 	}
 	if m.form == "" {
-		kind := m.r.typeMeta()
-		m.form = "protobuf " + kind.APIVersion + " " + kind.Kind + m.r.history
-		if m.zip {
-			m.form += " gzip"
-		}
-		if m.r.drops {
-			m.form += " unmanaged"
-		}
+		m.form = m.blockForm(m.zip)
 	}
 	m.ids = m.ids[:0]
 	for _, o := range group {
-		m.ids = append(m.ids, uint64(o.ResourceVersion()))
+		m.ids = append(m.ids, o.Key().Version(o.ResourceVersion()))
 	}
 	b := m.cache.Block(blockzip.Parts{Form: m.form, Items: m.ids}, compressed)
 	return b, failed

@@ -3,6 +3,7 @@ package render_test
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -234,6 +235,106 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 		}
 		if len(bodies) != 3 {
 			t.Errorf("%s: lists of 3 histories are %d", form.name, len(bodies))
+		}
+	}
+}
+
+// written returns the body of a list in a form.
+func (f listForm) written(t *testing.T, lists *render.Lists, l *wire.List) string {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/configmaps?includeObject=None", http.NoBody)
+	r.Header.Set("Accept", f.accept)
+	r.Header.Set("Accept-Encoding", f.encoding)
+	rt, err := route.Resolve(catalog, r)
+	if err != nil {
+		t.Fatalf("resolve: %v", err)
+	}
+	into, err := render.Negotiate(r, &rt)
+	if err != nil {
+		t.Fatalf("negotiate: %v", err)
+	}
+	renderer, err := render.New(&rt, into)
+	if err != nil {
+		t.Fatalf("make a renderer: %v", err)
+	}
+	w := httptest.NewRecorder()
+	if _, err := lists.Write(w, into, renderer, l); err != nil {
+		t.Fatalf("write lists: %v", err)
+	}
+	return w.Body.String()
+}
+
+// others returns objects with the same resourceVersions and other names.
+func others(t *testing.T, items []*wire.Object, prefix string) (all []*wire.Object) {
+	t.Helper()
+	for _, o := range items {
+		other, err := wire.ParseObject([]byte(strings.Replace(string(o.JSON()), `"name":"m-`, `"name":"`+prefix+`-`, 1)), nil)
+		if err != nil {
+			t.Fatalf("parse the object: %v", err)
+		}
+		all = append(all, other)
+	}
+	return all
+}
+
+// Others write several objects to etcd at one revision.
+func TestBlocksTellObjectsOfOneResourceVersionApart(t *testing.T) {
+	for _, form := range listForms() {
+		lists := render.NewLists()
+		items := orderedMaps(t, structOrder, 200)
+		first := form.written(t, lists, &wire.List{ResourceVersion: 9, Items: all(items)})
+		if first == form.written(t, lists, &wire.List{ResourceVersion: 9, Items: all(others(t, items, "o"))}) {
+			t.Errorf("%s: other objects are answered with the same bytes", form.name)
+		}
+	}
+}
+
+func all(items []*wire.Object) iter.Seq2[*wire.Object, error] {
+	return func(yield func(*wire.Object, error) bool) {
+		for _, o := range items {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestAListOfKnownVersionsIsReadOnce(t *testing.T) {
+	for _, form := range listForms() {
+		if form.name != "gzip" && !strings.Contains(form.name, "protobuf") {
+			continue // they need the objects
+		}
+		lists := render.NewLists()
+		items := orderedMaps(t, structOrder, 200)
+		reads := 0
+		list := func(reader uint64, items []*wire.Object) *wire.List {
+			l := &wire.List{ResourceVersion: 9, Past: true, Reads: reader, Items: func(yield func(*wire.Object, error) bool) {
+				reads++
+				all(items)(yield)
+			}}
+			for _, o := range items {
+				l.Versions = append(l.Versions, o.Key().Version(o.ResourceVersion()))
+			}
+			return l
+		}
+		want := form.written(t, lists, list(1, items))
+		for n, c := range []struct {
+			list  *wire.List
+			reads int
+		}{
+			{list(1, items), 0},
+			{list(2, items), 1}, // with other keys of encryption it may not be readable
+			{list(1, others(t, items, "o")), 1},
+			{list(2, items), 0},
+		} {
+			reads = 0
+			got := form.written(t, lists, c.list)
+			if c.reads == 1 && strings.HasPrefix(form.name, "protobuf") && reads == 2 {
+				reads = 1 // blocks were freed before they were written
+			}
+			if reads != c.reads || got != want && n != 2 {
+				t.Errorf("%s, list %d: read %d times, want %d; the same bytes: %t", form.name, n, reads, c.reads, got == want)
+			}
 		}
 	}
 }

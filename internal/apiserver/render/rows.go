@@ -176,7 +176,7 @@ func (r *Renderer) heads(objects []*wire.Object) ([]byte, error) {
 	}
 	r.ids = r.ids[:0]
 	for _, o := range objects {
-		r.ids = append(r.ids, uint64(o.ResourceVersion()))
+		r.ids = append(r.ids, o.Key().Version(o.ResourceVersion()))
 	}
 	var failed error
 	b := r.blocks.Block(blockzip.Parts{Form: r.headsForm, Items: r.ids}, func() *blockzip.Block {

@@ -49,17 +49,25 @@ func (ls *Lists) writeZipped(w http.ResponseWriter, r *Renderer, head []byte, l 
 	compress.Varies(w.Header())
 	w.Header().Set("Content-Type", media.JSON)
 	defer z.release()
-	for o, err := range l.Items {
-		if err != nil {
-			return z.stream != nil, err
+	z.form = r.zippedForm(r.resource.APIVersion(), r.resource.Kind)
+	if blocks, size := ls.kept(r, l, z.form); len(blocks) > 0 && int64(len(head))+size > compress.From {
+		z.begin()
+		for _, b := range blocks {
+			z.write(b)
 		}
-		z.add(o)
+	} else {
+		for o, err := range l.Items {
+			if err != nil {
+				return z.stream != nil, err
+			}
+			z.add(o)
+		}
+		if z.stream == nil {
+			z.writePlain()
+			return true, nil
+		}
+		z.flush()
 	}
-	if z.stream == nil {
-		z.writePlain()
-		return true, nil
-	}
-	z.flush()
 	z.stream.Plain([]byte(listTail))
 	_ = z.stream.Close() // the client left
 	_ = z.out.Flush()
@@ -108,31 +116,44 @@ func (z *zipper) begin() {
 	z.stream.Plain(z.head)
 	held := z.held
 	z.held, z.bytes = nil, 0
-	z.form = held[0].APIVersion() + " " + held[0].Kind() + " " + z.r.resource.Schemas + z.r.history
-	if z.r.drops {
-		z.form += " unmanaged"
+	if len(held) > 0 {
+		z.form = z.r.zippedForm(held[0].APIVersion(), held[0].Kind())
 	}
 	for _, o := range held {
 		z.add(o)
 	}
 }
 
+// zippedForm is the form of the blocks of objects that say what they are.
+func (r *Renderer) zippedForm(apiVersion, kind string) string {
+	form := apiVersion + " " + kind + " " + r.resource.Schemas + r.history
+	if r.drops {
+		form += " unmanaged"
+	}
+	return form
+}
+
 // flush writes the held items as one block; a comma separates blocks.
 func (z *zipper) flush() {
 	z.ids = z.ids[:0]
 	for _, o := range z.held {
-		z.ids = append(z.ids, uint64(o.ResourceVersion()))
+		z.ids = append(z.ids, o.Key().Version(o.ResourceVersion()))
 	}
 	block := z.cache.Block(blockzip.Parts{Form: z.form, Items: z.ids}, func() *blockzip.Block {
 		return blockzip.Compress(z.writeHeld)
 	})
+	z.write(block)
+	clear(z.held)
+	z.held, z.bytes = z.held[:0], 0
+}
+
+// write writes a block.
+func (z *zipper) write(b *blockzip.Block) {
 	if z.comma {
 		z.stream.Plain([]byte{','})
 	}
-	z.stream.Block(block)
+	z.stream.Block(b)
 	z.comma = true
-	clear(z.held)
-	z.held, z.bytes = z.held[:0], 0
 }
 
 func (z *zipper) writeHeld(write func([]byte)) {
