@@ -195,7 +195,7 @@ func (w write) send(ctx context.Context, txn store.Txn, became *admission.Outcom
 // published waits until every reader sees what was committed.
 func (w write) published(ctx context.Context, done store.Committed) error {
 	ctx, span := tracing.Start(ctx, "Wait until published")
-	err := w.cached.WaitPublished(ctx, done.Revision)
+	err := w.cached.WaitFollowed(ctx, done.Revision)
 	span.End(err)
 	return err
 }

@@ -16,8 +16,8 @@ type Gauges struct {
 
 	registry *registry.Registry
 
-	objects, cacheRV, watchers, historyReads, floor *prometheus.Desc // by resource
-	floorAge                                        *prometheus.Desc // by resource and by what removed the history below
+	objects, cacheRV, watchers, historyReads, paced, floor *prometheus.Desc // by resource
+	floorAge                                               *prometheus.Desc // by resource and by what removed the history below
 }
 
 // NewGauges returns the metrics of a registry and its log. storage names the store whose log it is.
@@ -31,6 +31,8 @@ func NewGauges(r *registry.Registry, log Log, storage string) *Gauges {
 		cacheRV:      byResource("apiserver_watch_cache_resource_version", "The resource version of the watch cache."),
 		watchers:     byResource("gapless_watchers", "Watches that follow the resource now."),
 		historyReads: byResource("gapless_history_reads_total", "Reads that memory could not answer, so that the log was asked."),
+		paced: byResource("gapless_paced_writes_total",
+			"Writes that waited, for at most 5 ms, for watches that were late."),
 		floor: byResource("gapless_history_floor_resource_version",
 			"The oldest resource version from which a watch can go on."),
 		floorAge: prometheus.NewDesc("gapless_history_floor_age_seconds",
@@ -43,7 +45,7 @@ func NewGauges(r *registry.Registry, log Log, storage string) *Gauges {
 // Describe implements prometheus.Collector.
 func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
 	g.LogGauges.Describe(to)
-	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge} {
+	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.paced, g.floor, g.floorAge} {
 		to <- d
 	}
 }
@@ -66,6 +68,7 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- prometheus.MustNewConstMetric(g.historyReads, prometheus.CounterValue, float64(cache.HistoryReads), gr.Group,
 			gr.Resource)
+		to <- prometheus.MustNewConstMetric(g.paced, prometheus.CounterValue, float64(cache.Paced), gr.Group, gr.Resource)
 	}
 	g.collect(to, &log)
 }

@@ -62,6 +62,7 @@ type Cache struct {
 	exact   exactSnapshots // its lock is never taken while mu is held
 	cursors atomic.Int64
 	behind  atomic.Int64 // reads that went to History
+	paced   atomic.Int64 // writers that have waited in Pace
 
 	// mu guards tree, and orders the writers.
 	mu   sync.Mutex
@@ -270,6 +271,7 @@ type Stats struct {
 	Cursors      int                  // open cursors
 	HistoryReads int64                // reads that memory could not answer, ever
 	Woken        int64                // times that a waiting cursor was woken, ever
+	Paced        int64                // writes that waited for late watchers, ever
 }
 
 // Stats returns the current figures.
@@ -285,5 +287,6 @@ func (c *Cache) Stats() Stats {
 		Cursors:      int(c.cursors.Load()),
 		HistoryReads: c.behind.Load(),
 		Woken:        c.waiting.ever.Load(),
+		Paced:        c.paced.Load(),
 	}
 }

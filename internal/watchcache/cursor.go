@@ -35,6 +35,9 @@ type Cursor struct {
 	until func() bool // says that the stream has ended; nil: never
 	wait  waiter
 
+	done     atomic.Uint64 // everything up to here was returned before the last call of Next
+	progress progress      // guarded by index.mu
+
 	batch      []wire.WatchEvent
 	entries    []*Entry           // those of batch, if the selection has Previous
 	roomy      *[]wire.WatchEvent // the memory of batch, when it is the cache's
@@ -57,6 +60,8 @@ func (c *Cache) CursorAfter(ctx context.Context, rv kube.ResourceVersion, sel Se
 	c.cursors.Add(1)
 	k := &Cursor{cache: c, sel: sel, start: rv, pos: rv}
 	k.wait = waiter{place: placeOf(&k.sel), sel: &k.sel, woken: make(chan struct{}, 1)}
+	k.done.Store(uint64(rv))
+	c.waiting.opened(k)
 	return k, nil
 }
 
@@ -73,6 +78,7 @@ func (k *Cursor) Until(ended func() bool) { k.until = ended }
 // these there are no more events. After ctx's cause the cursor can still be used.
 func (k *Cursor) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	k.reset()
+	k.done.Store(uint64(k.pos))
 	for {
 		epoch := k.cache.waiting.epoch.Load() // before the state: see enter
 		switch {
@@ -265,5 +271,6 @@ func (k *Cursor) pass(st *state, rv kube.ResourceVersion) {
 func (k *Cursor) Close() {
 	if !k.closed.Swap(true) {
 		k.cache.cursors.Add(-1)
+		k.cache.waiting.closed(k)
 	}
 }

@@ -34,6 +34,7 @@ type index struct {
 	kinds   [placeKinds]int // waiters by the kind of their place
 	fields  map[string]int  // places by their field label
 	woken   []*waiter       // scratch memory of look
+	pace    pace
 }
 
 // place is where a waiter is found.

@@ -13,6 +13,8 @@
 // History until it has caught up, and ends only when History reports that an entry
 // it needs was removed.
 //
+// Only [Cache.Pace] makes a writer wait for readers, a little, when it asks to.
+//
 // cursor.go and window.go have how a watcher continues from disk to memory; index.go which
 // cursors a change wakes; delta.go delta re-lists; exact.go lists at old resourceVersions;
 // cache.go the wait of 3 s for a fresh state.

@@ -145,6 +145,15 @@ func (r *Resource) WaitPublished(ctx context.Context, revision int64) error {
 	return r.of.waitPublished(ctx, kube.ResourceVersion(revision))
 }
 
+// WaitFollowed is WaitPublished for who has written, which it slows down while most watchers are late: watchcache.Cache.Pace.
+func (r *Resource) WaitFollowed(ctx context.Context, revision int64) error {
+	if err := r.WaitPublished(ctx, revision); err != nil {
+		return err
+	}
+	r.Cache.Pace(ctx)
+	return nil
+}
+
 // Find returns an object as the cache has it; when the cache has none, as Fresh has
 // it. It returns nil when there is none. Errors: those of FreshOf.
 func (r *Resource) Find(ctx context.Context, key wire.Key) (*wire.Object, error) {
