@@ -53,6 +53,7 @@ func BenchmarkResumeFar(b *testing.B) {
 		{name: "everything-8", watches: 8, events: benchChanges},
 		{name: "namespace-8", place: []string{"ns07"}, watches: 8, events: one},
 		{name: "label-8", sel: shard, watches: 8, events: one},
+		{name: "label-64", sel: shard, watches: 64, events: one},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			o := options(func(o *wire.ListOptions) {

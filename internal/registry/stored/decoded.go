@@ -7,6 +7,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/kube"
 )
 
 const (
@@ -33,6 +34,9 @@ type decoded struct {
 	order   []written // the keys of entries, oldest first
 	bytes   int64
 	reading map[place]chan struct{}
+	runs    map[place]*run
+	ran     []place // the keys of runs, oldest first
+	running int64   // bytes of the entries of runs
 	used    time.Time
 	ticking bool // expire will be called
 }
@@ -96,10 +100,55 @@ func (d *decoded) join(ctx context.Context, p place) (finish func(), err error) 
 	}
 }
 
-// place is where a reader reads.
+// place is where a reader reads, and how many entries at most.
 type place struct {
 	fields *[]wire.FieldPath
 	after  int64
+	most   int
+}
+
+// run is all entries of a resource after a place up to through, outside of holes: what one read has returned. Readers that
+// are at the same place get it as a whole, which costs a sixth of looking for each of its entries.
+type run struct {
+	entries  []*watchcache.Entry
+	through  kube.ResourceVersion
+	previous bool // the entries have the objects before
+	bytes    int64
+}
+
+// run returns the run at a place, nil if none is known that ends at or before upTo, and has the objects before if they are
+// required. The caller asks whether its changes are still kept.
+func (d *decoded) run(at place, previous bool, upTo kube.ResourceVersion) *run {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.runs[at]
+	if r == nil || r.through > upTo || previous && !r.previous {
+		return nil
+	}
+	d.used = time.Now()
+	return r
+}
+
+// putRun keeps a run, and drops the oldest when there are too many: they are bounded as the entries are, most of which they
+// share.
+func (d *decoded) putRun(at place, r run) {
+	for _, e := range r.entries {
+		r.bytes += kept{Entry: e}.bytes()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if was := d.runs[at]; was != nil {
+		d.running -= was.bytes
+	} else {
+		d.ran = append(d.ran, at)
+	}
+	d.runs[at] = &r
+	d.running += r.bytes
+	for d.running > decodedBytes {
+		d.running -= d.runs[d.ran[0]].bytes
+		delete(d.runs, d.ran[0])
+		d.ran = d.ran[1:]
+	}
 }
 
 // put keeps entries, and drops the oldest when there are too many.
@@ -135,6 +184,7 @@ func (d *decoded) expire() {
 	defer d.mu.Unlock()
 	if time.Since(d.used) >= keepDecoded {
 		d.entries, d.order, d.bytes = map[written]kept{}, nil, 0
+		d.runs, d.ran, d.running = map[place]*run{}, nil, 0
 	}
 	if d.ticking = len(d.entries) > 0; d.ticking {
 		time.AfterFunc(keepDecoded, d.expire)

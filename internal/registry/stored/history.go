@@ -24,11 +24,19 @@ func (r *Resource) Entries(ctx context.Context,
 		return nil, q.After, err
 	}
 	p := r.part(q)
-	finish, err := r.source.decoded.join(ctx, place{fields: p.fields, after: int64(q.After)})
+	at := place{fields: p.fields, after: int64(q.After), most: q.MaxEntries}
+	finish, err := r.source.decoded.join(ctx, at)
 	if err != nil {
 		return nil, q.After, err
 	}
 	defer finish()
+	whole := selectsByValue(q.Selection)
+	if known := r.source.decoded.run(at, p.previous, q.UpTo); known != nil && whole {
+		if err := r.kept(ctx, q.After, kube.ExpiredWatch); err != nil {
+			return nil, q.After, err
+		}
+		return known.entries, known.through, nil
+	}
 	release, err := r.source.acquire(ctx)
 	if err != nil {
 		return nil, q.After, err
@@ -50,10 +58,18 @@ func (r *Resource) Entries(ctx context.Context,
 		return nil, q.After, r.failed(err, q.After, kube.ExpiredWatch)
 	}
 	entries, through, err = p.decode(batch)
+	if err == nil && whole && len(batch.Holes) == 0 {
+		r.source.decoded.putRun(at, run{entries: entries, through: through, previous: p.previous})
+	}
 	if _, compacted := errors.AsType[*store.CompactedError](err); compacted {
 		err = r.failed(err, q.After, kube.ExpiredWatch)
 	}
 	return entries, through, err
+}
+
+// selectsByValue reports whether the store cannot tell by keys what is selected, so that it returns every change.
+func selectsByValue(sel *watchcache.Selection) bool {
+	return sel == nil || sel.Namespace == "" && sel.Name == ""
 }
 
 // from selects the changes of a range by namespace and name.
@@ -63,7 +79,7 @@ func (r *Resource) from(q watchcache.Range) store.From {
 		Limit: q.MaxEntries, MaxBytes: q.MaxBytes,
 	}
 	switch sel := q.Selection; {
-	case sel == nil || sel.Namespace == "" && sel.Name == "":
+	case selectsByValue(sel):
 	case sel.Namespace == "":
 		f.Match = func(key string) bool { return strings.HasSuffix(key, "/"+sel.Name) }
 	case sel.Name == "":
@@ -96,6 +112,11 @@ func (r *Resource) Check(ctx context.Context, rv kube.ResourceVersion, kind kube
 	if err := r.lived(rv, kind); err != nil {
 		return err
 	}
+	return r.kept(ctx, rv, kind)
+}
+
+// kept returns *kube.ExpiredError if changes after rv were removed.
+func (r *Resource) kept(ctx context.Context, rv kube.ResourceVersion, kind kube.ExpiredKind) error {
 	after := int64(min(rv, math.MaxInt64))
 	feed, err := r.source.store.Changes(ctx, store.From{Prefix: r.prefix, After: after, UpTo: max(after, 1)})
 	if err != nil {

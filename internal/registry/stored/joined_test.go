@@ -73,6 +73,7 @@ func TestAReaderGetsEachChangeOfARevisionThatIsReadInSteps(t *testing.T) {
 		if round > 0 { // a part of what was decoded is forgotten
 			d := &r.source.decoded
 			d.mu.Lock()
+			d.runs, d.ran, d.running = map[place]*run{}, nil, 0
 			for w := range d.entries {
 				if w.key.Name >= fmt.Sprintf("p%d", known) {
 					delete(d.entries, w)

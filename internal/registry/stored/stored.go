@@ -61,7 +61,7 @@ func NewSource(s store.Store) *Source { return NewMirror(s, nil) }
 func NewMirror(s store.Store, v Versions) *Source {
 	return &Source{
 		store: s, mirror: v, slots: make(chan struct{}, readers),
-		decoded: decoded{entries: map[written]kept{}, reading: map[place]chan struct{}{}},
+		decoded: decoded{entries: map[written]kept{}, reading: map[place]chan struct{}{}, runs: map[place]*run{}},
 		buffers: sync.Pool{New: func() any { return &store.Buffer{} }},
 		texts:   texts.New(), outlines: newOutlines(),
 	}
