@@ -13,8 +13,13 @@ import (
 // apiserver responsewriters/writers.go defaultGzipThresholdBytes.
 const From = 128 << 10
 
-// ChunkBytes is how much of an answer that is not compressed is written at once.
-const ChunkBytes = 64 << 10
+// ChunkBytes is how much of an answer that is not compressed is written at once. net/http puts the size of a chunk and the
+// beginning of it into a buffer of 4 KiB, which becomes a TLS record of its own, and so a system call: so much fills that, and
+// eight records of 16 KiB.
+const ChunkBytes = 4<<10 - chunkHead + 8*16<<10
+
+// chunkHead is what the end of a chunk and the head of the next take in a body of HTTP/1.1.
+const chunkHead = len("\r\n20ff8\r\n")
 
 // Writer buffers an answer and writes it in large pieces, compressed if it is larger
 // than From and the client accepts that. It sends the status with the first piece. After a
@@ -36,7 +41,7 @@ type pools struct {
 
 //nolint:gochecknoglobals // pools of scratch memory, shared by all servers of a process
 var scratch = pools{
-	buffers: sync.Pool{New: func() any { b := make([]byte, 0, From+ChunkBytes); return &b }},
+	buffers: sync.Pool{New: func() any { b := make([]byte, 0, max(From, ChunkBytes)); return &b }},
 	zippers: sync.Pool{New: func() any {
 		// Level 1: time matters more than size.
 		z, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // fails for unknown levels only
