@@ -4,10 +4,11 @@
 package table
 
 import (
-	"encoding/json"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
@@ -64,6 +65,11 @@ func OfParts[T any](parts *jsontree.Part, cells func(o *T, r Meta) []any, column
 	}}
 }
 
+// asStored makes json.Unmarshal decode as encoding/json does, in half of its time.
+//
+//nolint:gochecknoglobals // constant
+var asStored = jsonv1.DefaultOptionsV1()
+
 // scratch is memory for the text of an object, which encoding/json copies from.
 type scratch struct {
 	text, needed []byte
@@ -76,7 +82,7 @@ var scratches = sync.Pool{New: func() any { return &scratch{} }}
 // decode decodes parts of an object, or all of it.
 func decode(o *wire.Object, parts *jsontree.Part, typed any) error {
 	if parts == nil {
-		return json.Unmarshal(o.JSON(), typed)
+		return json.Unmarshal(o.JSON(), typed, asStored)
 	}
 	s := scratches.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratches.Put(s)
@@ -90,7 +96,7 @@ func decode(o *wire.Object, parts *jsontree.Part, typed any) error {
 	if len(needed) > 0 && &needed[0] != &s.text[0] {
 		s.needed = needed
 	}
-	return json.Unmarshal(needed, typed)
+	return json.Unmarshal(needed, typed, asStored)
 }
 
 // Meta is the metadata that the cells of all kinds may need.
