@@ -24,7 +24,7 @@ import (
 )
 
 // plain is an answer without compression.
-func (a answer) plain(t *testing.T) []byte {
+func (a answer) plain(t testing.TB) []byte {
 	t.Helper()
 	if a.Header.Get("Content-Encoding") != "gzip" {
 		return []byte(a.body)

@@ -142,6 +142,10 @@ func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) 
 			return nil, continued(err, plan)
 		}
 	}
+	if s, is := state.(inMemory); is && whole && plan.Limit == 0 && start == listPrefix(t) && sel.Name == "" && !t.AsStored &&
+		!t.Resource.Converts() {
+		list.Versions = s.Versions(sel.Namespace)
+	}
 	list.Items = items
 	return list, nil
 }

@@ -64,6 +64,8 @@ type Cache struct {
 	behind  atomic.Int64 // reads that went to History
 	paced   atomic.Int64 // writers that have waited in Pace
 
+	versions versions // its lock is never taken while mu is held, nor the other way
+
 	// mu guards tree, and orders the writers.
 	mu   sync.Mutex
 	tree *tree // the newest state; readers have copies of it
@@ -234,7 +236,7 @@ func (c *Cache) view() (*state, kube.ResourceVersion) {
 // Snapshot returns the newest state. It never blocks.
 func (c *Cache) Snapshot() *Snapshot {
 	st, rv := c.view()
-	return &Snapshot{tree: st.tree, rv: rv}
+	return &Snapshot{tree: st.tree, rv: rv, versions: &c.versions}
 }
 
 // WaitFresh returns a snapshot at or after rv. It blocks until there is one, at

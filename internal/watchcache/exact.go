@@ -111,7 +111,7 @@ func (c *Cache) At(ctx context.Context, rv kube.ResourceVersion) (*Snapshot, err
 	st := c.state.Load()
 	switch {
 	case rv >= st.last:
-		return &Snapshot{tree: st.tree, rv: rv}, nil
+		return &Snapshot{tree: st.tree, rv: rv, versions: &c.versions}, nil
 	case rv < st.log.gone:
 		c.behind.Add(1)
 		return nil, ErrBehind

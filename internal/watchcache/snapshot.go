@@ -20,8 +20,9 @@ const treeDegree = 16
 // Snapshot is the state of a resource at one resourceVersion. It never changes,
 // and is safe for concurrent use. It holds no lock.
 type Snapshot struct {
-	tree *tree
-	rv   kube.ResourceVersion
+	tree     *tree
+	rv       kube.ResourceVersion
+	versions *versions // of the newest state; nil: the snapshot is of the past
 }
 
 // RV returns the resourceVersion at which the snapshot is exact.

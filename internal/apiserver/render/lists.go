@@ -20,6 +20,7 @@ import (
 type Lists struct {
 	blocks *blockzip.Cache
 	past   *blockzip.Cache // of lists of the past
+	joined joined
 }
 
 // NewLists returns a writer of lists with an empty cache.
@@ -28,8 +29,8 @@ func NewLists() *Lists {
 	return &Lists{blocks: blocks, past: blocks.Beside(pastBytes)}
 }
 
-// CacheBytes returns how much memory the compressed blocks take.
-func (ls *Lists) CacheBytes() int64 { return ls.blocks.Bytes() + ls.past.Bytes() }
+// CacheBytes returns how much memory the compressed blocks take, and what else is kept of lists.
+func (ls *Lists) CacheBytes() int64 { return ls.blocks.Bytes() + ls.past.Bytes() + ls.joined.Bytes() }
 
 // blocksOf returns where the blocks of a list of a resource are kept: nowhere if objects are
 // converted to its version, since after a change of their definition, or of its webhook, the same
@@ -90,13 +91,18 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *wire.Li
 	if into.gzip && r.shape == shapeObject && r.list { // see writeMessages
 		return ls.writeZipped(w, r, head, l)
 	}
+	if !into.gzip && ls.writeJoined(w, r, head, l) {
+		return true, nil
+	}
 	out := compress.New(w, into.gzip)
 	defer out.Release()
 	w.Header().Set("Content-Type", media.JSON)
-	if err := r.writeItems(l, head, out.Write); err != nil {
+	write, keep := ls.keeping(r, l, out.Write)
+	if err := r.writeItems(l, head, write); err != nil {
 		return out.Begun(), err
 	}
-	out.Write([]byte("\n"))
+	write([]byte("\n"))
+	keep()
 	out.Close()
 	return true, nil
 }

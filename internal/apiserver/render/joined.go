@@ -1,0 +1,169 @@
+package render
+
+import (
+	"net/http"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/gapless-io/gapless/internal/apiserver/compress"
+	"github.com/gapless-io/gapless/internal/apiserver/media"
+	"github.com/gapless-io/gapless/internal/wire"
+)
+
+const (
+	// joinedBytes bounds what is kept of lists that are not compressed: they take as much again as their objects.
+	joinedBytes = 32 << 20
+	// keepJoined is how long after the last use that is: clients that list again and again do so within seconds.
+	keepJoined = 10 * time.Second
+)
+
+// joined keeps lists in JSON that are not compressed, in pieces as they are written, for who lists the same state again:
+// then a list costs what a server of static files needs. Objects lie about in memory, and to look at each is a third of a
+// list. Only lists are kept whose versions are known, which are those that were asked for twice.
+type joined struct {
+	mu      sync.Mutex
+	lists   map[joinedKey]*joinedList
+	bytes   int64
+	ticking bool // expire will be called
+}
+
+// joinedKey identifies a list by the versions of its items, which all lists of one state share, and by the form of the items.
+type joinedKey struct {
+	versions weak.Pointer[uint64]
+	form     string
+}
+
+// joinedList is a list from its first item on.
+type joinedList struct {
+	pieces [][]byte // of compress.ChunkBytes each but the last; never changed
+	bytes  int64
+	used   time.Time
+}
+
+func keyOf(r *Renderer, l *wire.List) joinedKey {
+	return joinedKey{weak.Make(&l.Versions[0]), r.zippedForm(r.resource.APIVersion(), r.resource.Kind)}
+}
+
+// get returns the pieces of a list, nil if it is not kept.
+func (j *joined) get(key joinedKey) [][]byte {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	l := j.lists[key]
+	if l == nil {
+		return nil
+	}
+	l.used = time.Now()
+	return l.pieces
+}
+
+// put keeps a list, if there is room.
+func (j *joined) put(key joinedKey, made *joinedList) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.dropLocked(func(k joinedKey, _ *joinedList) bool { return k == key || k.versions.Value() == nil })
+	if j.bytes+made.bytes > joinedBytes {
+		return
+	}
+	if j.lists == nil {
+		j.lists = map[joinedKey]*joinedList{}
+	}
+	made.used = time.Now()
+	j.lists[key] = made
+	j.bytes += made.bytes
+	if !j.ticking {
+		j.ticking = true
+		time.AfterFunc(keepJoined, j.expire)
+	}
+}
+
+// expire drops what was not used for keepJoined, or is of a state that nobody can list any more. It is called again until
+// nothing is left.
+func (j *joined) expire() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.dropLocked(func(k joinedKey, l *joinedList) bool {
+		return k.versions.Value() == nil || time.Since(l.used) >= keepJoined
+	})
+	if j.ticking = len(j.lists) > 0; j.ticking {
+		time.AfterFunc(keepJoined, j.expire)
+	}
+}
+
+func (j *joined) dropLocked(gone func(joinedKey, *joinedList) bool) {
+	for k, l := range j.lists {
+		if gone(k, l) {
+			delete(j.lists, k)
+			j.bytes -= l.bytes
+		}
+	}
+}
+
+// Bytes returns how much memory the lists take.
+func (j *joined) Bytes() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.bytes
+}
+
+// joins reports whether a list may be kept: one of whole objects whose bytes are known by their versions.
+func (ls *Lists) joins(r *Renderer, l *wire.List) bool {
+	return r.shape == shapeObject && r.list && len(l.Versions) > 0 && !l.Past && ls.blocksOf(r, l) != nil
+}
+
+// writeJoined answers with a list that is kept, and reports whether it is.
+func (ls *Lists) writeJoined(w http.ResponseWriter, r *Renderer, head []byte, l *wire.List) bool {
+	if !ls.joins(r, l) {
+		return false
+	}
+	pieces := ls.joined.get(keyOf(r, l))
+	if pieces == nil {
+		return false
+	}
+	compress.Varies(w.Header())
+	w.Header().Set("Content-Type", media.JSON)
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(head)
+	for _, p := range pieces {
+		if err != nil {
+			break // the client left
+		}
+		_, err = w.Write(p)
+	}
+	return true
+}
+
+// keeping returns what write becomes for a list that is to be kept, and what keeps it when all was written: first its head,
+// which is not kept, since the list's resourceVersion is that of all resources.
+func (ls *Lists) keeping(r *Renderer, l *wire.List, write func([]byte)) (both func([]byte), keep func()) {
+	if !ls.joins(r, l) {
+		return write, func() {}
+	}
+	made, begun := &joinedList{}, false
+	both = func(p []byte) {
+		write(p)
+		if !begun {
+			begun = true
+			return
+		}
+		if made.bytes += int64(len(p)); made.bytes <= joinedBytes {
+			made.add(p)
+		} else {
+			made.pieces = nil
+		}
+	}
+	return both, func() { ls.joined.put(keyOf(r, l), made) }
+}
+
+func (l *joinedList) add(p []byte) {
+	for len(p) > 0 {
+		last := len(l.pieces) - 1
+		if last < 0 || len(l.pieces[last]) == compress.ChunkBytes {
+			l.pieces = append(l.pieces, make([]byte, 0, compress.ChunkBytes))
+			continue
+		}
+		n := min(len(p), compress.ChunkBytes-len(l.pieces[last]))
+		l.pieces[last] = append(l.pieces[last], p[:n]...)
+		p = p[n:]
+	}
+}
