@@ -122,6 +122,9 @@ func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed 
 	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" && !rt.Verb.Writes() {
 		addWarning(rec, rt.Resource.Deprecation)
 	}
+	if rec.audited != nil && rt.Verb.Writes() {
+		rt.Wrote = rec.audited.Wrote
+	}
 	ended := s.account(rec, r, rt.Route, began)
 	switch {
 	case err != nil:

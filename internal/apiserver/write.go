@@ -234,7 +234,6 @@ type answering struct {
 // answerWrite answers a write. A Status has one shape only (apiserver
 // handlers/response.go doTransformObject).
 func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out wire.Written) error {
-	audit.From(r.Context()).Changed(r.Context(), uint64(out.ResourceVersion))
 	var answer [][]byte
 	var err error
 	if out.Object != nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,12 +27,9 @@ const (
 	reasonKey   = "authorization.k8s.io/reason"
 )
 
-// changeKey is the annotation with the resourceVersion of the change that a request has made.
-const changeKey = "gapless.io/resource-version"
-
 // Request is one request that is recorded. All methods of nil do nothing: that is a request
-// that is not. It is used by one goroutine at a time, and keeps nothing of the HTTP request
-// but what its events have.
+// that is not. It is used by one goroutine at a time, besides Wrote, and keeps nothing of the HTTP
+// request but what its events have.
 type Request struct {
 	log     *Log
 	context *audit.AuditContext
@@ -41,6 +37,7 @@ type Request struct {
 	drops   bool // managed fields
 	unknown bool // who the caller is
 	body    meta
+	wrote   written
 	long    bool // it is a watch
 	probe   bool // it is a health check
 	started bool
@@ -130,6 +127,12 @@ func (q *Request) ProcessEvents(events ...*auditinternal.Event) bool {
 			fill((*string)(&e.ObjectRef.UID), q.body.uid)
 			fill(&e.ObjectRef.ResourceVersion, q.body.resourceVersion)
 		}
+		if changes := q.wrote.String(); changes != "" {
+			if e.Annotations == nil {
+				e.Annotations = map[string]string{}
+			}
+			e.Annotations[changeKey] = changes
+		}
 		if !q.log.record(e, q.probe) {
 			return false
 		}
@@ -159,10 +162,10 @@ func (q *Request) Decided(ctx context.Context, allowed bool, reason string) {
 	audit.AddAuditAnnotations(ctx, decisionKey, decision, reasonKey, reason)
 }
 
-// Changed records the resourceVersion of the change that the request has made; 0: none.
-func (q *Request) Changed(ctx context.Context, resourceVersion uint64) {
-	if q != nil && resourceVersion != 0 {
-		audit.AddAuditAnnotation(ctx, changeKey, strconv.FormatUint(resourceVersion, 10))
+// Wrote records that the request has made a change of the resource it is about. Several goroutines may call it at once.
+func (q *Request) Wrote(revision int64) {
+	if q != nil && revision > 0 {
+		q.wrote.add(uint64(revision))
 	}
 }
 

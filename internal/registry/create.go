@@ -54,16 +54,7 @@ func (r *Registry) Create(
 	if err != nil {
 		return wire.Written{}, err
 	}
-	return r.writtenAs(ctx, t, created(w, object))
-}
-
-// created is the outcome of a write that has created an object.
-func created(w write, object *wire.Object) wire.Written {
-	out := wire.Written{Object: object, Created: true}
-	if !w.dryRun {
-		out.ResourceVersion = object.ResourceVersion()
-	}
-	return out
+	return r.writtenAs(ctx, t, wire.Written{Object: object, Created: true})
 }
 
 // Check returns what would be refused in a configuration that is applied and creates an

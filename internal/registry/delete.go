@@ -46,12 +46,12 @@ func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOp
 		return wire.Written{Warnings: warnings}, err
 	}
 	if out.removed && !t.Resource.ReturnDeleted {
-		return wire.Written{Status: removed(t, out.object), ResourceVersion: out.rv, Warnings: warnings}, nil
+		return wire.Written{Status: removed(t, out.object), Warnings: warnings}, nil
 	}
 	if t.AsStored {
-		return wire.Written{Object: out.object, ResourceVersion: out.rv, Warnings: warnings}, nil
+		return wire.Written{Object: out.object, Warnings: warnings}, nil
 	}
-	return r.writtenAs(ctx, t, wire.Written{Object: out.object, ResourceVersion: out.rv, Warnings: warnings})
+	return r.writtenAs(ctx, t, wire.Written{Object: out.object, Warnings: warnings})
 }
 
 // removed is the answer to a deletion that took effect at once.

@@ -145,5 +145,5 @@ func (r *Registry) setScale(
 	if err != nil {
 		return wire.Written{}, err
 	}
-	return wire.Written{Object: now.shown, ResourceVersion: out.ResourceVersion}, nil
+	return wire.Written{Object: now.shown}, nil
 }

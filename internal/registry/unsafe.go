@@ -54,6 +54,7 @@ func (r *Registry) deleteUnread(ctx context.Context, w write) (wire.Written, err
 			return wire.Written{Status: removedUnread(t)}, nil
 		}
 		done, err := w.cached.Commit(ctx, store.Txn{Key: lost.Key, Delete: true, ExpectedModRevision: lost.Revision})
+		w.tell(done, err)
 		if err == nil {
 			return r.removedUnread(ctx, w, done)
 		}

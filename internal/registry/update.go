@@ -83,14 +83,14 @@ func (r *Registry) update(ctx context.Context, w write, e edit) (wire.Written, e
 			return r.prepareUpdate(ctx, w, e, current)
 		})
 		if err == nil {
-			return r.writtenAs(ctx, w.target, wire.Written{Object: out.object, ResourceVersion: out.rv})
+			return r.writtenAs(ctx, w.target, wire.Written{Object: out.object})
 		}
 		if !errors.Is(err, errMissing) {
 			return wire.Written{}, err
 		}
 		object, err := r.createMissing(ctx, w, e)
 		if err == nil {
-			return r.writtenAs(ctx, w.target, created(w, object))
+			return r.writtenAs(ctx, w.target, wire.Written{Object: object, Created: true})
 		}
 		if !isAlreadyExists(err) {
 			return wire.Written{}, lifecycle.ByUpdate(w.target, err)

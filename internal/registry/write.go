@@ -124,7 +124,6 @@ func (d decision) release(o admission.Outcome) {
 type outcome struct {
 	object  *wire.Object // the new state; the last state when it was removed
 	removed bool
-	rv      kube.ResourceVersion // of the change; 0: there was none
 }
 
 // commit does what was decided on the current object, waits until every reader can see it, and
@@ -172,10 +171,10 @@ func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d 
 			// A deletion is answered under its own version (etcd3 store.conditionalDelete).
 			last = last.WithResourceVersion(kube.ResourceVersion(done.Revision))
 		}
-		return outcome{last, true, kube.ResourceVersion(done.Revision)}, nil
+		return outcome{last, true}, nil
 	}
 	o, err := written(w.cached, current.Key(), d.value, done.Revision)
-	return outcome{object: o, rv: kube.ResourceVersion(done.Revision)}, err
+	return outcome{object: o}, err
 }
 
 // send commits a transaction, and says what has become of it, which is Refused before. It sends nothing for a client that
@@ -189,7 +188,15 @@ func (w write) send(ctx context.Context, txn store.Txn, became *admission.Outcom
 	done, err := w.cached.Commit(ctx, txn)
 	span.End(err)
 	*became = outcomeOf(err)
+	w.tell(done, err)
 	return done, err
+}
+
+// tell says who asks for it what was committed, unless that has failed.
+func (w write) tell(done store.Committed, err error) {
+	if err == nil && w.target.Wrote != nil {
+		w.target.Wrote(done.Revision)
+	}
 }
 
 // published waits until every reader sees what was committed.

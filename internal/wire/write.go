@@ -3,8 +3,6 @@ package wire
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/gapless-io/gapless/kube"
 )
 
 // Patch is the body of a PATCH and its content type.
@@ -19,8 +17,6 @@ type Written struct {
 	Object *Object
 	// Status is set for a DELETE that removed the object at once.
 	Status *metav1.Status
-	// ResourceVersion is that of the change; 0: nothing was changed, or more than one object, or it is not known.
-	ResourceVersion kube.ResourceVersion
 	// Created says that the object is new (201 instead of 200).
 	Created bool
 	// Warnings become Warning headers (299). They are there beside an error, too.

@@ -51,5 +51,8 @@ func History(page []byte, output string) (string, error) {
 // Users reads an audit log.
 func Users(log []byte) (int, error) {
 	found, err := readUsers(bytes.NewReader(log), fuzzed)
-	return len(found), err
+	for _, s := range found.several {
+		found.of(&change{ResourceVersion: s.to})
+	}
+	return len(found.one) + len(found.several), err
 }

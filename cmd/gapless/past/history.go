@@ -186,6 +186,10 @@ func (h *history) run(ctx context.Context, s *session, t target) error {
 // asked for.
 func (h *history) notes(removed *kube.ExpiredError) {
 	t := h.target
+	if n := h.users.unnamed; n > 0 {
+		h.program.notef("the audit log has %d changes of %s without saying which: deletions of large collections", n,
+			t.resource.GroupResource())
+	}
 	switch {
 	case removed != nil && !removed.OldestTime.IsZero():
 		h.program.notef("the history of %s goes back to %s only: %s", t.resource.GroupResource(),
@@ -238,8 +242,8 @@ type told struct {
 // tell compares the states before and after a change.
 func (h *history) tell(c *change) told {
 	of := told{change: c}
-	if user, known := h.users[c.ResourceVersion]; known && user.made(c.Time) {
-		of.users = []string{user.name}
+	if user, known := h.users.of(c); known {
+		of.users = []string{user}
 	}
 	if c.Type == modified {
 		of.found = past.Compare(past.Quiet(h.mask.Mask(c.Previous)), past.Quiet(h.mask.Mask(c.Object)))

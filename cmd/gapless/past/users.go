@@ -3,11 +3,14 @@ package past
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +18,34 @@ import (
 )
 
 // users are who made changes, by the resourceVersions of the changes.
-type users map[kube.ResourceVersion]user
+type users struct {
+	one     map[kube.ResourceVersion]user
+	several []several // sorted
+	// unnamed is how many changes are known only by their number.
+	unnamed uint64
+}
+
+// several are changes in a row that one request made.
+type several struct {
+	from, to kube.ResourceVersion
+	user
+}
+
+// of is the user of a change.
+func (u users) of(c *change) (string, bool) {
+	found, known := u.one[c.ResourceVersion]
+	if !known {
+		// Each change is one of one request: the ranges of a log have nothing in common.
+		i, _ := slices.BinarySearchFunc(u.several, c.ResourceVersion, func(s several, rv kube.ResourceVersion) int {
+			return cmp.Compare(s.to, rv)
+		})
+		if i == len(u.several) || u.several[i].from > c.ResourceVersion {
+			return "", false
+		}
+		found = u.several[i].user
+	}
+	return found.name, found.made(c.Time)
+}
 
 // user is who made a change. sent is when, if that is a guess: the answer to a request has a resourceVersion, which a
 // request that changed nothing has of an earlier change.
@@ -34,12 +64,12 @@ func (u user) made(at time.Time) bool {
 func usersIn(path string, t target) (users, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read --audit-log: %w", err)
+		return users{}, fmt.Errorf("read --audit-log: %w", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	found, err := readUsers(f, t)
 	if err != nil {
-		return nil, fmt.Errorf("read --audit-log %s: %w", path, err)
+		return users{}, fmt.Errorf("read --audit-log %s: %w", path, err)
 	}
 	return found, nil
 }
@@ -69,55 +99,87 @@ type event struct {
 	Received    time.Time         `json:"requestReceivedTimestamp"`
 }
 
-// changeKey is the annotation with the resourceVersion of a change (docs/audit.md).
+// changeKey is the annotation with the resourceVersions of changes, like "7" or "7-9,12" (docs/audit.md).
 const changeKey = "gapless.io/resource-version"
 
 // readUsers reads events, one a line. The last line may be incomplete: it is being written.
 func readUsers(in io.Reader, t target) (users, error) {
-	found := users{}
+	found := users{one: map[kube.ResourceVersion]user{}}
 	lines := bufio.NewReader(in)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
+			slices.SortFunc(found.several, func(a, b several) int { return cmp.Compare(a.to, b.to) })
 			return found, nil
 		}
 		if err != nil {
-			return nil, err
+			return users{}, err
 		}
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
 		var e event
 		if json.Unmarshal(line, &e) != nil || e.Kind != "Event" {
-			return nil, fmt.Errorf("line %d is no audit event in JSON, which --audit-log-format json makes", n)
+			return users{}, fmt.Errorf("line %d is no audit event in JSON, which --audit-log-format json makes", n)
 		}
-		rv, changed := e.change(t)
-		if _, earlier := found[rv]; changed && !earlier { // a later request that changed nothing has the same one
-			found[rv] = e.user()
+		if e.about(t) {
+			found.add(&e)
 		}
 	}
 }
 
-// change is the resourceVersion of the change that was made, if it was one of the resource.
-func (e *event) change(t target) (kube.ResourceVersion, bool) {
-	if e.Stage != "ResponseComplete" || e.Object == nil || e.Object.Resource != t.resource.Resource ||
-		e.Object.Group != t.resource.Group {
-		return 0, false
+// about reports whether an event is the last one of a request, and may say what it changed of a resource.
+func (e *event) about(t target) bool {
+	if e.Object == nil || e.Stage != "ResponseComplete" && e.Stage != "Panic" {
+		return false
 	}
+	of := e.Object.Resource
+	if of == "bindings" && e.Object.Group == "" { // POST …/bindings writes a pod
+		of = "pods"
+	}
+	return of == t.resource.Resource && e.Object.Group == t.resource.Group
+}
+
+// add notes the changes that an event names.
+func (u *users) add(e *event) {
+	by := e.user()
+	for part := range strings.SplitSeq(e.changes(), ",") {
+		if rest, more := strings.CutPrefix(part, "+"); more {
+			n, _ := strconv.ParseUint(rest, 10, 32) // 0: it is not ours
+			u.unnamed += n
+			continue
+		}
+		first, last, row := strings.Cut(part, "-")
+		from, err := kube.ParseResourceVersion(first)
+		if err != nil || from == 0 {
+			continue
+		}
+		if row {
+			if to, err := kube.ParseResourceVersion(last); err == nil && to >= from {
+				u.several = append(u.several, several{from, to, by})
+			}
+			continue
+		}
+		if _, earlier := u.one[from]; !earlier { // a later request that changed nothing has the same one
+			u.one[from] = by
+		}
+	}
+}
+
+// changes are the resourceVersions of the changes that were made, as the annotation has them.
+func (e *event) changes() string {
 	text, annotated := e.Annotations[changeKey]
-	if !annotated { // as in the log of kube-apiserver, behind a relay
-		switch e.Verb {
-		case "create", "update", "patch", "delete":
-		default:
-			return 0, false
-		}
-		if strings.Contains(e.RequestURI, "dryRun=") {
-			return 0, false
-		}
-		text = e.Response.Metadata.ResourceVersion
+	if annotated {
+		return text
 	}
-	rv, err := kube.ParseResourceVersion(text)
-	return rv, err == nil && rv != 0
+	// As in the log of kube-apiserver, behind a relay.
+	switch e.Verb {
+	case "create", "update", "patch", "delete":
+		if e.Stage == "ResponseComplete" && !strings.Contains(e.RequestURI, "dryRun=") {
+			return e.Response.Metadata.ResourceVersion
+		}
+	}
+	return ""
 }
 
 // user is the user that the request ran as, and, if that is another one, who sent it.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -100,5 +102,66 @@ func TestTheUpstreamsAuditLogServesARelay(t *testing.T) {
 	}
 	if out := relayed.shows("history", "cm/x", "--audit-log", log); strings.Count(out, " jane: ") != 2 {
 		t.Errorf("got\n%s", out)
+	}
+}
+
+// TestTheAuditLogNamesTheUserOfEachChangeOfARequest has requests that make several changes, or changes of another resource
+// than their path names: deletions of collections and in two steps, evictions and bindings.
+func TestTheAuditLogNamesTheUserOfEachChangeOfARequest(t *testing.T) {
+	s, log := audited(t, "Metadata")
+	jane, joe := newRig(t, s.User(t, "jane", "system:masters")), newRig(t, s.User(t, "joe", "system:masters"))
+	jane.create(t.Context(), 40, "1")
+	jane.merge("x", configMaps+"/c007", `{"metadata":{"finalizers":["example.com/held"]}}`)
+	jane.apply("x", configMaps+"/kept", strings.Replace(configMap("kept", "1"), `"name"`, `"labels":{"kept":"yes"},"name"`, 1))
+	if err := joe.client.CoreV1().ConfigMaps("default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: "!kept"}); err != nil {
+		t.Fatalf("delete the collection: %v", err)
+	}
+	out := jane.shows("history", "configmaps", "--audit-log", log)
+	if n := strings.Count(general(out), " joe deleted\n"); n != 39 {
+		t.Errorf("%d deletions name their user, want 39:\n%s", n, out)
+	}
+	if !strings.Contains(general(out), " c007 joe +metadata.deletionGracePeriodSeconds") {
+		t.Errorf("who marked the held object is not named:\n%s", out)
+	}
+
+	pods := jane.client.CoreV1().Pods("default")
+	for _, name := range []string{"evicted", "bound", "bound-otherwise"} {
+		jane.apply("x", "/api/v1/namespaces/default/pods/"+name, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"`+name+
+			`"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	}
+	if err := joe.client.PolicyV1().Evictions("default").Evict(t.Context(), &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Name: "evicted", Namespace: "default"},
+	}); err != nil {
+		t.Fatalf("evict a pod: %v", err)
+	}
+	binding := func(name string) *corev1.Binding {
+		return &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}
+	}
+	if err := joe.client.CoreV1().Pods("default").Bind(t.Context(), binding("bound"), metav1.CreateOptions{}); err != nil {
+		t.Fatalf("bind a pod: %v", err)
+	}
+	if err := joe.client.CoreV1().RESTClient().Post().Namespace("default").Resource("bindings").
+		Body(binding("bound-otherwise")).Do(t.Context()).Error(); err != nil {
+		t.Fatalf("bind a pod: %v", err)
+	}
+	if err := pods.Delete(t.Context(), "bound", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatalf("delete a pod: %v", err)
+	}
+	const want = `TIME RESOURCEVERSION NAME BY CHANGE
+# # bound jane deleted
+# # bound jane +metadata.deletionGracePeriodSeconds 0, +metadata.deletionTimestamp #
+# # bound-otherwise joe +spec.nodeName n, +status.conditions
+# # bound joe +spec.nodeName n, +status.conditions
+# # evicted joe deleted
+# # evicted joe +metadata.deletionGracePeriodSeconds 0, +metadata.deletionTimestamp #
+# # evicted joe +status.conditions
+# # bound-otherwise jane: x (Apply) created
+# # bound jane: x (Apply) created
+# # evicted jane: x (Apply) created
+`
+	all := general(jane.shows("history", "pods", "--audit-log", log, "--status"))
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
