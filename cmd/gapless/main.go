@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, io streams) int {
 	if errors.Is(err, errNobodyReads) {
 		return exitRunTime
 	}
-	io.notef("error: %v\n", err)
+	io.notef("error: %s\n", namingVariables(command, err.Error()))
 	if _, usage := errors.AsType[*usageError](err); usage || !hasStarted(command) {
 		io.notef("run '%s --help' for usage\n", command.CommandPath())
 		return exitUsage

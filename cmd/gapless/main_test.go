@@ -317,6 +317,24 @@ func TestFlagsComeFromTheEnvironmentUnlessGiven(t *testing.T) {
 	}
 }
 
+func TestAnErrorAboutAFlagNamesTheVariableThatHasSetIt(t *testing.T) {
+	t.Setenv("GAPLESS_OUTPUT", "name")
+	code, _, stderr := command(t, "history", "pods")
+	if want := `error: --output (set by the environment variable GAPLESS_OUTPUT) "name": want one of`; code != exitUsage ||
+		!strings.HasPrefix(stderr, want) {
+		t.Errorf("exit code %d, want %q:\n%s", code, want, stderr)
+	}
+	// A flag with a longer name is another one.
+	t.Setenv("GAPLESS_OUTPUT", "json")
+	if code, _, stderr = command(t, "history", "pods", "--outputs"); code != exitUsage || strings.Contains(stderr, "GAPLESS") {
+		t.Errorf("exit code %d, and the variable is named:\n%s", code, stderr)
+	}
+	code, _, stderr = command(t, "history", "pods", "-o", "name")
+	if code != exitUsage || strings.Contains(stderr, "GAPLESS") {
+		t.Errorf("exit code %d, and the variable is named, which the flag overrides:\n%s", code, stderr)
+	}
+}
+
 func TestHelpHasExamples(t *testing.T) {
 	for _, name := range []string{"", "serve", "compact", "watch", "export", "demo"} {
 		args := []string{"--help"}

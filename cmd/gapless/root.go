@@ -169,6 +169,29 @@ func givenAs(f *pflag.Flag) string {
 	return "--" + f.Name
 }
 
+// namingVariables returns an error text that says, of each flag it names which a variable has set, that the user set the
+// variable.
+func namingVariables(cmd *cobra.Command, text string) string {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !isByVariable(f) {
+			return
+		}
+		flag := "--" + f.Name
+		for begin := 0; ; {
+			at := strings.Index(text[begin:], flag)
+			if at < 0 {
+				return
+			}
+			begin += at + len(flag)
+			if begin == len(text) || !strings.ContainsRune("-abcdefghijklmnopqrstuvwxyz0123456789", rune(text[begin])) {
+				text = text[:begin] + " (set by the environment variable " + envName(f.Name) + ")" + text[begin:]
+				return
+			}
+		}
+	})
+	return text
+}
+
 // unknownVariables returns the variables of an environment that begin like those of flags, and are of none.
 func unknownVariables(root *cobra.Command, environment []string) []string {
 	known := slices.Clone(otherVariables)
