@@ -16,7 +16,7 @@ func (r *Relay) status(watches int) (status.Relay, error) {
 	}
 	own := status.Relay{
 		URL: r.url(), Version: Version().GitVersion, Started: r.started, Upstream: r.cfg.Upstream.Host,
-		Resources: []status.RelayResource{}, Storage: statuses.Storage(r.mirror),
+		Resources: []status.RelayResource{}, Storage: statuses.Storage(r.mirror, onDisk(r.cfg.DataDir, r.cfg.Memory)),
 	}
 	if err := r.relay.Away(); err != nil {
 		own.Away = err.Error()

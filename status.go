@@ -17,7 +17,7 @@ func (s *Server) statusFunc(refusals *limit.Refusals) func(ctx context.Context, 
 	started := time.Now()
 	return func(ctx context.Context, watches int) (any, error) {
 		from := statuses.Server{
-			Log: s.backend.log, Caches: s.registry.Stats(),
+			Log: s.backend.log, Dir: onDisk(s.cfg.DataDir, s.cfg.Memory), Caches: s.registry.Stats(),
 			Behind: func(resource string, rv kube.ResourceVersion) int {
 				return s.registry.Behind(schema.ParseGroupResource(resource), rv)
 			},
@@ -34,4 +34,12 @@ func (s *Server) statusFunc(refusals *limit.Refusals) func(ctx context.Context, 
 			OldestTime: log.Oldest, HistoryBytes: log.History, State: *state,
 		}, nil
 	}
+}
+
+// onDisk is the data directory, "" if the log is in memory.
+func onDisk(dir string, memory bool) string {
+	if memory {
+		return ""
+	}
+	return dir
 }

@@ -80,6 +80,10 @@ type Storage struct {
 	LastWrite time.Time `json:"lastWrite,omitzero"`
 	Bytes     int64     `json:"bytes"` // of the files
 	Files     int       `json:"files"`
+	// FreeBytes may still be written to the file system that the files are in, by all programs on it, and FileSystemBytes
+	// is its size; 0: it is not known, or there are no files.
+	FreeBytes       int64 `json:"freeBytes"`
+	FileSystemBytes int64 `json:"fileSystemBytes"`
 	// Syncs is how often the disk has made writes durable (fsync) since the start, SyncMeanSeconds how long that took on
 	// average, and SyncMostSeconds a time in which 99 of 100 were done; 0: there were none, or some took longer than 8 s.
 	Syncs           uint64  `json:"syncs"`

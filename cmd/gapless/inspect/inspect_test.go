@@ -131,7 +131,7 @@ func ofState() *status.State {
 		},
 		Storage: status.Storage{
 			LastWrite: now, Bytes: 12_300_000, Files: 3, Syncs: 812, SyncMeanSeconds: 0.0012, SyncMostSeconds: 0.004,
-			RefusedWrites: 2,
+			RefusedWrites: 2, FreeBytes: 1_000_000_000, FileSystemBytes: 40_000_000_000,
 		},
 		Clients: status.Clients{
 			Watches: []status.Watch{
@@ -158,6 +158,7 @@ resourceVersion  70
 history          the last 3h, 4.0kB
 storage          takes writes; the last change was 0s ago
 disk             12.3MB in 3 files, 812 syncs, on average 1.2 ms, 99 % within 4 ms
+disk             ONLY 1.0GB of 40.0GB are free: without any, writes are refused
 disk             2 writes were refused, and 0 compactions or merges have failed
 refused          12 in_flight, 3 watches
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/durable"
 	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/watchcache"
@@ -101,10 +102,15 @@ func client(c *feed.Client) status.Client {
 	}
 }
 
-// Storage returns the part about the disk.
-func Storage(log Log) status.Storage { return storage(log, log.Resources()) }
+// Storage returns the part about the disk. dir is the directory that the log is in; "" for one in memory.
+func Storage(log Log, dir string) status.Storage { return storage(log, dir, log.Resources()) }
 
-func storage(log serve.Log, resources map[string]revlog.ResourceStats) status.Storage {
+func storage(log serve.Log, dir string, resources map[string]revlog.ResourceStats) status.Storage {
+	if dir != "" {
+		if space, err := durable.SpaceOf(dir); err == nil { // 0, not known: the log says by itself if it cannot write
+			of.FileSystemBytes, of.FreeBytes = space.Total, space.Free
+		}
+	}
 	stats := log.Stats()
 	of := status.Storage{
 		Bytes: stats.Bytes, Files: stats.Segments, Syncs: stats.Syncs.Count,
@@ -156,7 +162,9 @@ func begins(of revlog.ResourceStats) (oldest revlog.Moment, removedBy string) {
 
 // Server is where the status of a server learns of its objects.
 type Server struct {
-	Log    Log
+	Log Log
+	// Dir is the directory that the log is in; "" for one in memory.
+	Dir    string
 	Caches map[string]watchcache.Stats
 	// Behind counts the changes of a resource after a resourceVersion that are in memory.
 	Behind func(resource string, rv kube.ResourceVersion) int
@@ -166,7 +174,7 @@ type Server struct {
 func (s Server) State(c Clients, most int) *status.State {
 	resources := s.Log.Resources()
 	c.Reads = Reads(s.Log, s.Behind, resources)
-	of := &status.State{Resources: []status.Resource{}, Storage: storage(s.Log, resources), Clients: c.Of(most)}
+	of := &status.State{Resources: []status.Resource{}, Storage: storage(s.Log, s.Dir, resources), Clients: c.Of(most)}
 	names := map[string]bool{}
 	for name := range resources {
 		names[name] = true
