@@ -89,6 +89,8 @@ type service struct {
 	paths  map[string]string                // of documents of OpenAPI v3, by their names
 	// swagger is the document of OpenAPI v2; nil: there is none yet.
 	swagger *Swagger
+	// unusable is how often in a row the answer about OpenAPI v2 could not be used.
+	unusable int
 }
 
 // New returns an aggregator without APIServices. It starts no goroutine and opens no connection.
@@ -193,7 +195,7 @@ func (a *Aggregator) change(o *wire.Object, deleted bool) {
 	a.forgetLocked(name, was)
 	switch {
 	case same:
-		now.found, now.paths, now.swagger = was.found, was.paths, was.swagger
+		now.found, now.paths, now.swagger, now.unusable = was.found, was.paths, was.swagger, was.unusable
 	case was != nil && was.backend != nil:
 		was.backend.close()
 		delete(a.answers, was.backend.reference()) // others of the same Service ask again

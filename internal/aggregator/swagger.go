@@ -25,7 +25,13 @@ const (
 	swaggerWithin = 30 * time.Second
 	// maxSwaggers bounds what is kept of them all, compressed, in bytes.
 	maxSwaggers = 64 << 20
+	// A document that cannot be used is read again after lookEvery, and then after twice as long each time, up to
+	// 1<<mostDoublings times lookEvery: it may have 16 MiB, and stays as it is until its server gets another version.
+	mostDoublings = 5
 )
+
+// errUnusable is what an answer about OpenAPI v2 is that another question will hardly change.
+var errUnusable = errors.New("it cannot be used")
 
 // Swagger is what a server behind says of a version of a group in OpenAPI v2. It is immutable.
 type Swagger struct {
@@ -79,7 +85,6 @@ func (a *Aggregator) lookAtSwagger(ctx context.Context, name string) (again time
 	if err != nil {
 		a.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "ask a server behind for OpenAPI v2", slog.String("apiservice", name),
 			slog.Any("error", err))
-		return lookEvery, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,7 +92,14 @@ func (a *Aggregator) lookAtSwagger(ctx context.Context, name string) (again time
 	if now == nil || now.backend == nil || now.backend.Version() != of.backend.Version() || !now.backend.serves(of.decoded) {
 		return 0, nil // it has changed, and is due again
 	}
+	switch {
+	case errors.Is(err, errUnusable):
+		return now.unusableLocked(), nil
+	case err != nil: // it does not answer
+		return lookEvery, nil
+	}
 	if said == now.swagger {
+		now.unusable = 0
 		return lookEvery, nil
 	}
 	kept := len(said.zipped)
@@ -99,13 +111,21 @@ func (a *Aggregator) lookAtSwagger(ctx context.Context, name string) (again time
 	if kept > maxSwaggers {
 		a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the documents of servers behind take too much memory: one is left out",
 			slog.String("apiservice", name), slog.Int("limit_bytes", maxSwaggers))
-		return lookEvery, nil
+		return now.unusableLocked(), nil
 	}
-	now.swagger, a.versions = said, nil
+	now.swagger, now.unusable, a.versions = said, 0, nil
 	return lookEvery, nil
 }
 
-// swaggerOf returns what a server behind says now: the same Swagger while that does not change.
+// unusableLocked counts an answer that cannot be used, and returns after which time the next one is due.
+func (s *service) unusableLocked() time.Duration {
+	again := lookEvery << min(s.unusable, mostDoublings)
+	s.unusable++
+	return again
+}
+
+// swaggerOf returns what a server behind says now: the same Swagger while that does not change. Errors: errUnusable, and
+// others where it did not answer.
 func (a *Aggregator) swaggerOf(ctx context.Context, of *service) (*Swagger, error) {
 	known := of.swagger
 	header := http.Header{"Accept": {"application/json"}}
@@ -116,10 +136,14 @@ func (a *Aggregator) swaggerOf(ctx context.Context, of *service) (*Swagger, erro
 	defer cancel()
 	got, err := of.backend.get(ctx, &user.DefaultInfo{Name: "system:aggregator"}, "/openapi/v2", header)
 	switch {
+	case errors.Is(err, errTooLarge):
+		return nil, fmt.Errorf("%w: %w", errUnusable, err)
 	case err != nil:
 		return nil, err
 	case got.code == http.StatusNotModified && known != nil:
 		return known, nil
+	case got.code == http.StatusNotFound: // it has none
+		return nil, fmt.Errorf("%w: the answer to /openapi/v2 is %d", errUnusable, got.code)
 	case got.code != http.StatusOK:
 		return nil, fmt.Errorf("the answer to /openapi/v2 is %d", got.code)
 	case known != nil && known.sum == sha512.Sum512(got.body):
@@ -127,7 +151,7 @@ func (a *Aggregator) swaggerOf(ctx context.Context, of *service) (*Swagger, erro
 	}
 	said, err := ReadSwagger(got.body, of.backend.Version())
 	if err != nil {
-		return nil, fmt.Errorf("the document of OpenAPI v2: %w", err)
+		return nil, fmt.Errorf("the document of OpenAPI v2: %w: %w", errUnusable, err)
 	}
 	said.etag = got.header.Get("Etag")
 	return said, nil
