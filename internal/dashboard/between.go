@@ -17,6 +17,9 @@ const (
 	betweenRows    = 60       // of one difference
 	betweenBytes   = 80 << 10 // of all differences, in the page
 	betweenRead    = 2 << 20  // bytes of answers, after which a page reads no more
+	// While nothing was found that differs, a page goes on until it has read betweenMost bytes, or for betweenWithin.
+	betweenMost   = 64 << 20
+	betweenWithin = 2 * time.Second
 )
 
 // betweenObject is an object that is not the same at two moments.
@@ -40,9 +43,15 @@ type betweenPage struct {
 	Problems                []string
 	Later                   bool   // it is not the first page
 	Next                    string // "": it is the last one
+	// Looked is how many objects were compared for the page, and Left how many there are behind them of the resource where
+	// it ends, AtID; 0: it is not known.
+	Looked int
+	Left   int64
+	AtID   string
 
-	room int // bytes that are left for differences
-	read int // bytes of answers
+	room  int // bytes that are left for differences
+	read  int // bytes of answers
+	began time.Time
 }
 
 // Query is what asks for a page of the same comparison, with the status or without.
@@ -81,7 +90,7 @@ func (d *Dashboard) between(w http.ResponseWriter, r *http.Request) error {
 			from = at
 		}
 		if p.full() {
-			p.Next = place{ID: from.ID}.encode()
+			p.Next, p.AtID, p.Left = place{ID: from.ID}.encode(), t.ID(), 0
 			break
 		}
 		next, err := c.resource(t, from)
@@ -91,7 +100,7 @@ func (d *Dashboard) between(w http.ResponseWriter, r *http.Request) error {
 		case err != nil:
 			p.Problems = append(p.Problems, t.ID()+": "+err.Error())
 		case next != place{}:
-			p.Next = next.encode()
+			p.Next, p.AtID = next.encode(), t.ID()
 		}
 		if p.Next != "" {
 			break
@@ -103,7 +112,7 @@ func (d *Dashboard) between(w http.ResponseWriter, r *http.Request) error {
 
 // readBetween reads what is compared, and where the page begins. Errors: *Refusal.
 func readBetween(q url.Values, now time.Time) (*betweenPage, place, error) {
-	p := &betweenPage{Filters: filtersOf(q), Status: q.Has("status"), Later: q.Get("page") != "", room: betweenBytes}
+	p := &betweenPage{Filters: filtersOf(q), Status: q.Has("status"), Later: q.Get("page") != "", room: betweenBytes, began: time.Now()}
 	at, err := parsePlace(q.Get("page"))
 	if err == nil {
 		p.From, err = parseMoment(momentText(q, "a"), now)
@@ -155,7 +164,15 @@ func (p *betweenPage) of(all []Resource) []Resource {
 // crowded reports whether no more objects fit into the page, and full whether nothing more is read for it.
 func (p *betweenPage) crowded() bool { return len(p.Objects) >= betweenObjects || p.room <= 0 }
 
-func (p *betweenPage) full() bool { return p.crowded() || p.read >= betweenRead }
+func (p *betweenPage) full() bool {
+	if len(p.Objects) == 0 { // a page that says nothing of what differs is of no use
+		return p.read >= betweenMost || time.Since(p.began) >= betweenWithin
+	}
+	return p.crowded() || p.read >= betweenRead
+}
+
+// Sought reports whether the page ends before it has found anything.
+func (p *betweenPage) Sought() bool { return p.Next != "" && len(p.Objects) == 0 }
 
 // pair is an object at two moments; nil: there was none.
 type pair struct {
@@ -165,6 +182,7 @@ type pair struct {
 
 // add compares an object, and adds it if it differs.
 func (p *betweenPage) add(t Resource, of pair) {
+	p.Looked++
 	shown := of.after
 	if shown == nil {
 		shown = of.before

@@ -158,3 +158,31 @@ func TestTheStatusIsComparedWhenItIsAskedFor(t *testing.T) {
 	p.shows("/between?status=1&a="+rv.String(), "Pod default/one", "phase: Running")
 	p.shows("/between?kind=leases.v1.coordination.k8s.io&a="+rv.String(), "Lease default/quick")
 }
+
+// TestPagesGoOnUntilTheyHaveFoundWhatDiffers has one object that differs behind 3 MiB of objects that do not: a page without
+// it, on a machine that is too slow for more, says how far it has looked.
+func TestPagesGoOnUntilTheyHaveFoundWhatDiffers(t *testing.T) {
+	s, _ := runServer(t, nil)
+	a, p := apiOf(t, s.RESTConfig()), pageAt(t, s.DashboardURL())
+	a.send("POST", "/api/v1/namespaces", `{"metadata":{"name":"shop"}}`)
+	const maps1, objects = "/api/v1/namespaces/shop/configmaps", 300
+	large := strings.Repeat("x", 10<<10)
+	for i := range objects {
+		a.send("POST", maps1, fmt.Sprintf(`{"metadata":{"name":"m-%03d"},"data":{"n":"0","large":"%s"}}`, i, large))
+	}
+	rv, err := s.ResourceVersion(t.Context())
+	if err != nil {
+		t.Fatalf("ask for the resourceVersion: %v", err)
+	}
+	for i := range 502 { // more than are read at once; at the end it is as it was
+		a.send("PATCH", maps1+"/m-000", fmt.Sprintf(`{"data":{"n":"%d"}}`, (i+1)%2))
+	}
+	a.send("PATCH", maps1+"/m-299", `{"data":{"n":"1"}}`)
+	path := "/between?ns=shop&kind=configmaps.v1&a=" + rv.String()
+	if got, _ := p.follow(path); !maps.Equal(got, map[string]string{"m-299": "changed"}) {
+		t.Errorf("what differs is %v", got)
+	}
+	if body := p.shows(path); !strings.Contains(body, "ConfigMap shop/m-299") && !strings.Contains(body, "nothing differs so far") {
+		t.Errorf("a page says neither what differs nor how far it has looked: %s", main(body))
+	}
+}

@@ -15,8 +15,11 @@ const listedAtOnce = 250
 
 // listed is a page of a list as it was at a moment.
 type listed struct {
-	Metadata struct{ Continue string }
-	Items    []object
+	Metadata struct {
+		Continue           string
+		RemainingItemCount int64
+	}
+	Items []object
 }
 
 // last is the key of the last object; "": there is none.
@@ -56,6 +59,12 @@ func (c *comparing) lists(t Resource, at place) (place, error) {
 		}
 		if bounded {
 			at.Key = upTo
+		}
+		c.page.Left = 0
+		for _, l := range []*listed{old, now} {
+			if l != nil {
+				c.page.Left = max(c.page.Left, l.Metadata.RemainingItemCount)
+			}
 		}
 		at.Old, at.OldEnded, old = beyond(old, upTo, at.Old, at.OldEnded)
 		at.New, at.NewEnded, now = beyond(now, upTo, at.New, at.NewEnded)
