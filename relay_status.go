@@ -34,11 +34,11 @@ func (r *Relay) status(watches int) (status.Relay, error) {
 		at[s.GVR] = i
 	}
 	own.Clients = statuses.Clients{
-		Watches: r.api.Watches, Expired: r.api.Expired, Refusals: r.refusals, History: r.cfg.History,
+		Watches: r.api.Watches, Expired: r.api.Expired, Refusals: r.refusals,
 		Reads: func(o *feed.Open) statuses.Reading {
 			gvr := schema.ParseGroupResource(o.Resource).WithVersion(o.Version)
-			behind, next := r.relay.Lag(gvr, o.Known)
-			reading := statuses.Reading{Behind: func() int { return behind }, Next: next}
+			behind, expires := r.relay.Lag(gvr, o.Known)
+			reading := statuses.Reading{Behind: func() int { return behind }, Expires: expires}
 			if i, mirrored := at[gvr]; mirrored {
 				of := &own.Resources[i]
 				reading.Oldest = of.Oldest

@@ -192,9 +192,9 @@ func (l replicaLog) Resources() map[string]revlog.ResourceStats {
 	return all
 }
 
-// ChangedAfter implements statuses.Log.
-func (l replicaLog) ChangedAfter(resource string, revision int64) time.Time {
-	return l.of.of(resource).store.ChangedAfter(resource, revision)
+// ExpiresAt implements statuses.Log.
+func (l replicaLog) ExpiresAt(resource string, revision int64) time.Time {
+	return l.of.of(resource).store.ExpiresAt(resource, revision)
 }
 
 // Durable implements serve.Log.

@@ -23,7 +23,7 @@ func (s *Server) statusFunc(refusals *limit.Refusals) func(ctx context.Context, 
 			},
 		}
 		state := from.State(statuses.Clients{
-			Watches: s.api.Watches, Expired: s.api.Expired, Refusals: refusals, History: s.cfg.History,
+			Watches: s.api.Watches, Expired: s.api.Expired, Refusals: refusals,
 		}, watches)
 		if s.backend.status != nil {
 			return s.backend.status(ctx, state)

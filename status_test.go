@@ -132,6 +132,64 @@ func TestAServerReportsTheLast410AndWhatRemovedTheHistory(t *testing.T) {
 	}
 }
 
+// lagging opens a watch that gets nothing, and then writes versions with 2 MB: with the smallest limit of bytes the first
+// of them expires in minutes, and not in days.
+func lagging(t *testing.T, writes, watches *kubernetes.Clientset) {
+	t.Helper()
+	writeConfigMap(t, writes, "a", "1")
+	list, err := watches.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatalf("list: %v", err)
+	}
+	w, err := watches.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: list.ResourceVersion, FieldSelector: "metadata.name=other",
+	})
+	if err != nil {
+		t.Fatalf("watch: %v", err)
+	}
+	t.Cleanup(w.Stop)
+	for i := range 20 {
+		writeConfigMap(t, writes, "a", strings.Repeat(string(rune('a'+i)), 100_000))
+	}
+}
+
+// lasts is a history of days, of few bytes.
+const lasts = 100 * time.Hour
+
+// expiresByBytes reports whether a status says that a watch expires long before its history is old.
+func expiresByBytes(of []status.Watch) bool {
+	i := slices.IndexFunc(of, func(w status.Watch) bool { return w.FieldSelector == "metadata.name=other" })
+	return i >= 0 && !of[i].ExpiresAt.IsZero() && of[i].ExpiresAt.Before(time.Now().Add(lasts/2))
+}
+
+func TestAServerForeseesWhatIsRemovedBecauseOfItsBytes(t *testing.T) {
+	s := gaplesstest.New(t, gaplesstest.Config(func(cfg *gapless.Config) {
+		cfg.History, cfg.HistoryBytes = lasts, gapless.MinHistoryBytes
+	}))
+	c := set(t, s.RESTConfig())
+	lagging(t, c, c)
+	if of := reported[status.Server](t, c, status.Path); !expiresByBytes(of.Watches) {
+		t.Errorf("of its watches it reports %+v", of.Watches)
+	}
+}
+
+func TestARelayForeseesWhatIsRemovedBecauseOfItsBytes(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	r := startRelay(t, gapless.RelayConfig{
+		Upstream: upstream.RESTConfig(), Memory: true, Resources: []string{"configmaps"},
+		History: lasts, HistoryBytes: gapless.MinHistoryBytes,
+	})
+	relayed := set(t, through(r, upstream.RESTConfig()))
+	lagging(t, set(t, upstream.RESTConfig()), relayed)
+	var of status.Relay
+	for of = reported[status.Relay](t, relayed, status.RelayPath); !expiresByBytes(of.Watches); { // the mirror follows
+		if t.Context().Err() != nil {
+			t.Fatalf("of its watches it reports %+v", of.Watches)
+		}
+		of = reported[status.Relay](t, relayed, status.RelayPath)
+	}
+}
+
 // TestAStatusNamesSoManyWatches: as many as were asked for, of all.
 func TestAStatusNamesSoManyWatches(t *testing.T) {
 	s := gaplesstest.New(t)
@@ -182,5 +240,20 @@ func TestARelayReportsItsWatches(t *testing.T) {
 		of.Watches[0].Known.String() > last || of.WatchCount != 1 || of.Refused == nil || of.Storage.LastWrite.IsZero() ||
 		of.URL != r.URL() {
 		t.Errorf("of its clients and its disk it reports %+v", of)
+	}
+}
+
+// TestServersReportTheFreeSpaceOfTheirDisk, if their log is on it.
+func TestServersReportTheFreeSpaceOfTheirDisk(t *testing.T) {
+	for _, memory := range []bool{false, true} {
+		cfg := gapless.Config{}
+		if !memory {
+			cfg.DataDir = t.TempDir()
+		}
+		s := launch(t, cfg)
+		disk := reported[status.Server](t, set(t, s.RESTConfig()), status.Path).Storage
+		if known := disk.FileSystemBytes > 0 && disk.FreeBytes > 0; known == memory {
+			t.Errorf("in memory %t: %+v", memory, disk)
+		}
 	}
 }

@@ -135,8 +135,10 @@ type Watch struct {
 	BehindSeconds float64 `json:"behindSeconds"`
 	// AboveOldest is how many resourceVersions Known is above the oldest from which a watch of the resource can go on.
 	AboveOldest uint64 `json:"aboveOldest"`
-	// ExpiresAt is when the first change of the resource after Known is removed because of its age: a client that connects
-	// again after that, from Known, gets 410. Zero: there is no such change, or no limit of age.
+	// ExpiresAt is when the first change of the resource after Known is removed, because of its age, or because of the bytes
+	// of all history, if that goes on to grow as in the last ten minutes: a client that connects again after that, from
+	// Known, may get 410. A compaction that is requested, and what a replica or a relay misses while it is away, are not
+	// foreseen. Zero: there is no such change, or nothing is foreseen that removes it.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 

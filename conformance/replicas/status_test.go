@@ -3,11 +3,14 @@ package replicas_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 	"github.com/gapless-io/gapless/status"
@@ -89,4 +92,35 @@ func TestAReplicaReportsEtcdAndTheOthers(t *testing.T) {
 		etcd := b.status(t).Etcd
 		return !etcd.Quorum && len(etcd.Problems) > 0 && etcd.Members[0].Problem != ""
 	})
+}
+
+// TestAReplicaForeseesWhatIsRemovedBecauseOfItsBytes: a watch that gets nothing, and versions with 2 MB after it, of which a
+// replica with the smallest limit of bytes removes the first in minutes, and not in days.
+func TestAReplicaForeseesWhatIsRemovedBecauseOfItsBytes(t *testing.T) {
+	const lasts = 100 * time.Hour
+	store, _ := startEtcd(t)
+	r := start(t, store, t.TempDir(), func(c *gapless.Config) { c.History, c.HistoryBytes = lasts, gapless.MinHistoryBytes })
+	maps := r.client.CoreV1().ConfigMaps("default")
+	made, err := maps.Create(t.Context(), configMap("a", "1"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create: %v", err)
+	}
+	w, err := maps.Watch(t.Context(), metav1.ListOptions{
+		ResourceVersion: made.ResourceVersion, FieldSelector: "metadata.name=other",
+	})
+	if err != nil {
+		t.Fatalf("watch: %v", err)
+	}
+	defer w.Stop()
+	for i := range 20 {
+		if _, err := maps.Update(t.Context(), configMap("a", strings.Repeat(string(rune('a'+i)), 100_000)),
+			metav1.UpdateOptions{}); err != nil {
+			t.Fatalf("update: %v", err)
+		}
+	}
+	watches := r.status(t).Watches
+	i := slices.IndexFunc(watches, func(w status.Watch) bool { return w.FieldSelector == "metadata.name=other" })
+	if i < 0 || watches[i].ExpiresAt.IsZero() || watches[i].ExpiresAt.After(time.Now().Add(lasts/2)) {
+		t.Errorf("of its watches it reports %+v", watches)
+	}
 }

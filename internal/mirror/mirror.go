@@ -167,10 +167,10 @@ func (m *Mirror) Stats() revlog.Stats { return m.log.Stats() }
 // Resources describes what the log has of each collection, by its Key.
 func (m *Mirror) Resources() map[string]revlog.ResourceStats { return m.log.Resources() }
 
-// ChangedAfter returns when the first change of a collection, by its Key, after a position was recorded; zero: there is
-// none.
-func (m *Mirror) ChangedAfter(key string, position int64) time.Time {
-	return m.log.ChangedAfter(key, position)
+// ExpiresAt returns when the first change of a collection, by its Key, after a position will be removed, as
+// revlog.Log.ExpiresAt foresees it; zero: there is no such change, or it is not foreseen.
+func (m *Mirror) ExpiresAt(key string, position int64) time.Time {
+	return m.log.ExpiresAt(key, position)
 }
 
 // Writable returns nil if a change would be taken now, otherwise the reason.

@@ -78,23 +78,23 @@ func (r *Relay) Status() []Status {
 	return status
 }
 
-// Lag returns how many changes of a resource after a resourceVersion are in memory, and when the first one was recorded;
-// zero: there is none, or the mirror does not have that version.
-func (r *Relay) Lag(of kinds.GroupVersionResource, known kube.ResourceVersion) (behind int, next time.Time) {
+// Lag returns how many changes of a resource after a resourceVersion are in memory, and when the first one will be removed;
+// zero: there is none, or the mirror does not have that version, or it is not foreseen.
+func (r *Relay) Lag(of kinds.GroupVersionResource, known kube.ResourceVersion) (behind int, expires time.Time) {
 	r.mu.Lock()
 	c := r.collections[of]
 	r.mu.Unlock()
 	if c == nil {
-		return 0, next
+		return 0, expires
 	}
 	h := c.current.Load()
 	if h == nil {
-		return 0, next
+		return 0, expires
 	}
 	if position, err := h.log.Position(known, kube.ExpiredWatch); err == nil {
-		next = r.mirror.ChangedAfter(h.log.Key(), position)
+		expires = r.mirror.ExpiresAt(h.log.Key(), position)
 	}
-	return h.cached.Cache.Behind(known), next
+	return h.cached.Cache.Behind(known), expires
 }
 
 // Reached returns up to which resourceVersion each resource is mirrored, by name; 0: it is not.

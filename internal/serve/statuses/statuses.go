@@ -26,8 +26,8 @@ type Log interface {
 
 	// Resources returns the figures of each resource.
 	Resources() map[string]revlog.ResourceStats
-	// ChangedAfter returns when the first change of a resource after a revision was made; zero: there is none.
-	ChangedAfter(resource string, revision int64) time.Time
+	// ExpiresAt returns when the first change of a resource after a revision will be removed; zero: it is not foreseen.
+	ExpiresAt(resource string, revision int64) time.Time
 }
 
 // Clients is where statuses learn of clients. All of it is required.
@@ -37,8 +37,6 @@ type Clients struct {
 	Refusals *limit.Refusals
 	// Reads returns what is known about what a watch reads.
 	Reads func(o *feed.Open) Reading
-	// History is for how long changes are kept; not positive: without a limit.
-	History time.Duration
 }
 
 // Reading is what is known about what a watch reads.
@@ -46,8 +44,8 @@ type Reading struct {
 	Oldest kube.ResourceVersion // from which a watch can go on
 	// Behind counts the changes that are in memory and that the watch was not sent. It is not asked for if it waits.
 	Behind func() int
-	// Next is when the first change after its last resourceVersion was made; zero: there is none.
-	Next time.Time
+	// Expires is when the first change after its last resourceVersion will be removed; zero: it is not foreseen.
+	Expires time.Time
 }
 
 // Of returns the part about clients, with so many watches.
@@ -73,16 +71,13 @@ func (c Clients) Of(most int) status.Clients {
 }
 
 func (c Clients) watch(o *feed.Open, now time.Time) status.Watch {
-	of := status.Watch{Client: client(&o.Client), Delivered: o.Delivered, Known: o.Known}
 	reads := c.Reads(o)
+	of := status.Watch{Client: client(&o.Client), Delivered: o.Delivered, Known: o.Known, ExpiresAt: reads.Expires}
 	if o.Known > reads.Oldest {
 		of.AboveOldest = uint64(o.Known - reads.Oldest)
 	}
 	if o.Writing && reads.Behind != nil {
 		of.BehindEvents, of.BehindSeconds = reads.Behind(), max(0, now.Sub(o.WritingSince).Seconds())
-	}
-	if c.History > 0 && !reads.Next.IsZero() {
-		of.ExpiresAt = reads.Next.Add(c.History)
 	}
 	return of
 }
@@ -106,15 +101,15 @@ func client(c *feed.Client) status.Client {
 func Storage(log Log, dir string) status.Storage { return storage(log, dir, log.Resources()) }
 
 func storage(log serve.Log, dir string, resources map[string]revlog.ResourceStats) status.Storage {
-	if dir != "" {
-		if space, err := durable.SpaceOf(dir); err == nil { // 0, not known: the log says by itself if it cannot write
-			of.FileSystemBytes, of.FreeBytes = space.Total, space.Free
-		}
-	}
 	stats := log.Stats()
 	of := status.Storage{
 		Bytes: stats.Bytes, Files: stats.Segments, Syncs: stats.Syncs.Count,
 		RefusedWrites: stats.RefusedWrites, MaintenanceFailures: stats.MaintenanceFailures,
+	}
+	if dir != "" {
+		if space, err := durable.SpaceOf(dir); err == nil { // 0, not known: the log says by itself if it cannot write
+			of.FileSystemBytes, of.FreeBytes = space.Total, space.Free
+		}
 	}
 	if err := log.Writable(); err != nil {
 		of.ReadOnly = err.Error()
@@ -145,9 +140,9 @@ func Reads(
 	return func(o *feed.Open) Reading {
 		oldest, _ := begins(resources[o.Resource])
 		return Reading{
-			Oldest: resourceVersion(oldest.Revision),
-			Behind: func() int { return behind(o.Resource, o.Known) },
-			Next:   log.ChangedAfter(o.Resource, int64(o.Known)), //nolint:gosec // one that was sent is a revision
+			Oldest:  resourceVersion(oldest.Revision),
+			Behind:  func() int { return behind(o.Resource, o.Known) },
+			Expires: log.ExpiresAt(o.Resource, int64(o.Known)), //nolint:gosec // one that was sent is a revision
 		}
 	}
 }

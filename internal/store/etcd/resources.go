@@ -28,11 +28,11 @@ func (s *Store) Resources() map[string]revlog.ResourceStats {
 	return all
 }
 
-// ChangedAfter returns when the first change of a resource after a revision of etcd was recorded; zero if there is none, or
-// it is not known.
-func (s *Store) ChangedAfter(resource string, revision int64) time.Time {
+// ExpiresAt returns when the first change of a resource after a revision of etcd will be removed here, as revlog.Log.ExpiresAt
+// foresees it; etcd's own compactions do not remove it. Zero: there is no such change, or it is not foreseen.
+func (s *Store) ExpiresAt(resource string, revision int64) time.Time {
 	s.mu.RLock()
 	position := s.positions.at(revision)
 	s.mu.RUnlock()
-	return s.log.ChangedAfter(resource, position)
+	return s.log.ExpiresAt(resource, position)
 }

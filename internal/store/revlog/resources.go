@@ -42,22 +42,6 @@ func (l *Log) Resources() map[string]ResourceStats {
 	return all
 }
 
-// ChangedAfter returns when the first change of a resource after a revision was committed; zero if there is none, or it
-// is not known.
-func (l *Log) ChangedAfter(resource string, revision int64) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.index.Resources[resource]
-	if r == nil {
-		return time.Time{}
-	}
-	after := r.After(revision)
-	if len(after) == 0 {
-		return time.Time{}
-	}
-	return l.momentLocked(after[0]).Time
-}
-
 // momentLocked returns when a change was made. A compaction may have removed it a moment ago.
 func (l *Log) momentLocked(c index.Change) Moment {
 	m := Moment{Revision: c.Revision}

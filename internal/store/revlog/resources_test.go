@@ -43,14 +43,6 @@ func TestResourcesSayHowFarBackTheirHistoryGoes(t *testing.T) {
 		if q := all["quiet"]; q.First != q.Last || q.First.Revision != quiet || q.History != 0 || q.LiveBytes == 0 {
 			t.Errorf("of what was written once it has %+v", q)
 		}
-		if got := l.ChangedAfter("pods", first); !got.Equal(later) {
-			t.Errorf("the first change after %d was at %v, want %v", first, got, later)
-		}
-		for name, after := range map[string]int64{"pods": last, "quiet": quiet, "none": 0} {
-			if got := l.ChangedAfter(name, after); !got.IsZero() {
-				t.Errorf("a change of %s after its last one: %v", name, got)
-			}
-		}
 		addUp(t, l)
 		if _, err := l.Compact(t.Context(), store.Compaction{UpTo: second}); err != nil {
 			t.Fatalf("compact: %v", err)

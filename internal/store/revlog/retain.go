@@ -34,6 +34,7 @@ func (l *Log) keepHistory(ctx context.Context, opened int64) {
 	defer ticker.Stop()
 	since := newAges(opened, l.opts.History)
 	for {
+		l.noteGrowth()
 		select {
 		case <-ctx.Done():
 			return
@@ -49,6 +50,12 @@ func (l *Log) keepHistory(ctx context.Context, opened int64) {
 			l.maintenanceFailed("compact old history", err)
 		}
 	}
+}
+
+func (l *Log) noteGrowth() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.growth.note()
 }
 
 // head is the latest durable revision.

@@ -163,6 +163,7 @@ type Log struct {
 	refused             int64           // writes that were refused for a cause that passes, ever
 	maintenanceFailures int64           // failures of maintenance, ever
 	compactions         int64           // ever
+	growth              growth          // of history
 	syncs               syncs           // which mu does not guard
 	closed              bool
 }

@@ -277,7 +277,9 @@ func (l *Log) publish(g *group) {
 		l.index.Add(p.request.key, p.version, p.previous)
 		l.values.Add(p.version.Revision, p.value)
 		l.active.live += int64(p.version.Size)
-		l.active.frees += p.version.Frees(p.previous)
+		frees := p.version.Frees(p.previous)
+		l.active.frees += frees
+		l.growth.grown += frees
 	}
 	l.snapshot = nil
 	l.wakeLocked()
