@@ -173,7 +173,7 @@ func (h *history) run(ctx context.Context, s *session, t target) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return explained(h.program, s, t, err)
 	}
 	h.notes(removed)
 	if h.flags.watch {

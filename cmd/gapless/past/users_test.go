@@ -3,8 +3,10 @@ package past_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -163,5 +165,39 @@ func TestTheAuditLogNamesTheUserOfEachChangeOfARequest(t *testing.T) {
 	all := general(jane.shows("history", "pods", "--audit-log", log, "--status"))
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestUsersOfDeletionsAreNotGuessed has a log of kube-apiserver, whose answers name the resourceVersion, and one of a server
+// that has not named all changes of a collection.
+func TestUsersOfDeletionsAreNotGuessed(t *testing.T) {
+	_, r := openServer(t)
+	r.apply("a", configMaps+"/x", configMap("x", "1"))
+	r.remove(configMaps + "/x")
+	gone := documents(t, r.shows("history", "cm/x", "-o", "json", "--limit", "1"))[0]
+	rv, _ := gone["resourceVersion"].(string)
+	at, err := time.Parse(time.RFC3339, gone["time"].(string))
+	if err != nil || rv == "" || gone["type"] != "DELETED" {
+		t.Fatalf("the newest change is %v, %v", gone, err)
+	}
+	log := filepath.Join(t.TempDir(), "audit.log")
+	for want, event := range map[string]string{
+		"joe  deleted": `"verb":"delete","responseObject":{"metadata":{"resourceVersion":"` + rv + `"}},` +
+			`"requestReceivedTimestamp":"` + at.Add(-time.Minute).Format(time.RFC3339) + `"`,
+		// A request that changed nothing is answered with the version of an earlier change.
+		"-  deleted": `"verb":"delete","responseObject":{"metadata":{"resourceVersion":"` + rv + `"}},` +
+			`"requestReceivedTimestamp":"` + at.Add(time.Minute).Format(time.RFC3339) + `"`,
+		"has 3 changes of configmaps without saying which": `"verb":"deletecollection",` +
+			`"annotations":{"gapless.io/resource-version":"7,+3"}`,
+	} {
+		line := `{"kind":"Event","stage":"ResponseComplete","user":{"username":"joe"},"objectRef":{"resource":"configmaps"},` +
+			event + "}\n"
+		if err := os.WriteFile(log, []byte(line), 0o600); err != nil {
+			t.Fatalf("write the log: %v", err)
+		}
+		out, stderr, err := r.run("history", "cm/x", "--audit-log", log)
+		if err != nil || !strings.Contains(regexp.MustCompile(" +deleted").ReplaceAllString(out, "  deleted")+stderr, want) {
+			t.Errorf("%s: %v, %q is not in\n%s%s", event, err, want, out, stderr)
+		}
 	}
 }
