@@ -15,10 +15,10 @@ import (
 	"github.com/gapless-io/gapless"
 )
 
-// BenchmarkPages reads pages of a server with 1 000 watches and 500 changes per second.
-//
-//	go test ./internal/dashboard -run '^$' -bench Pages -benchtime 3s
-func BenchmarkPages(b *testing.B) {
+// busy is the dashboard of a server with 1 000 watches, at which 500 changes per second are aimed until pause is called, or
+// the benchmark ends.
+func busy(b *testing.B) (p page, changes *atomic.Int64, pause func()) {
+	b.Helper()
 	s, _ := runServer(b, func(c *gapless.Config) {
 		c.Limits = gapless.Limits{Watches: 2000, StreamsPerConnection: 2000, ResetsPerMinute: 1 << 20}
 	})
@@ -49,7 +49,7 @@ func BenchmarkPages(b *testing.B) {
 		b.Cleanup(func() { _ = got.Body.Close(); open.Wait() })
 	}
 	stop := make(chan struct{})
-	var changes atomic.Int64
+	changes = &atomic.Int64{}
 	var writing sync.WaitGroup
 	const writers = 8
 	for w := range writers {
@@ -67,13 +67,24 @@ func BenchmarkPages(b *testing.B) {
 			}
 		})
 	}
-	defer func() {
+	pause = sync.OnceFunc(func() {
 		close(stop)
 		writing.Wait()
+	})
+	b.Cleanup(func() {
+		pause()
 		watchers.CloseIdleConnections()
-	}()
-	p := pageAt(b, s.DashboardURL())
+	})
+	p = pageAt(b, s.DashboardURL())
 	eventually(b, "there are changes", func() bool { return strings.Contains(p.shows("/"), "and more") })
+	return p, changes, pause
+}
+
+// BenchmarkPages reads pages of a busy server.
+//
+//	go test ./internal/dashboard -run '^$' -bench Pages -benchtime 3s
+func BenchmarkPages(b *testing.B) {
+	p, changes, _ := busy(b)
 	for _, path := range []string{
 		"/", "/timeline", "/timeline?ns=shop&text=nothing", "/object?r=configmaps.v1&ns=shop&name=m-1", "/watches",
 		"/blame?r=configmaps.v1&ns=shop&name=m-1", "/between?ns=shop&a=1s", "/between?ns=shop&a=10s",
