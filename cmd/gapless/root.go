@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -173,20 +174,10 @@ func givenAs(f *pflag.Flag) string {
 // variable.
 func namingVariables(cmd *cobra.Command, text string) string {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !isByVariable(f) {
-			return
-		}
 		flag := "--" + f.Name
-		for begin := 0; ; {
-			at := strings.Index(text[begin:], flag)
-			if at < 0 {
-				return
-			}
-			begin += at + len(flag)
-			if begin == len(text) || !strings.ContainsRune("-abcdefghijklmnopqrstuvwxyz0123456789", rune(text[begin])) {
-				text = text[:begin] + " (set by the environment variable " + envName(f.Name) + ")" + text[begin:]
-				return
-			}
+		if at := regexp.MustCompile(flag + `\b([^-]|$)`).FindStringIndex(text); at != nil && isByVariable(f) {
+			end := at[0] + len(flag)
+			text = text[:end] + " (set by the environment variable " + envName(f.Name) + ")" + text[end:]
 		}
 	})
 	return text

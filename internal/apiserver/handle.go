@@ -122,9 +122,6 @@ func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed 
 	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" && !rt.Verb.Writes() {
 		addWarning(rec, rt.Resource.Deprecation)
 	}
-	if rec.audited != nil && rt.Verb.Writes() {
-		rt.Wrote = rec.audited.Wrote
-	}
 	ended := s.account(rec, r, rt.Route, began)
 	switch {
 	case err != nil:
@@ -188,6 +185,7 @@ func (s *Server) authorize(r *http.Request, rt *route.Route, sender user.Info) (
 	}
 	if audited := audit.From(ctx); audited != nil {
 		audited.Decided(ctx, decided.Allowed, decided.Why())
+		rt.Wrote = audited.Wrote
 	}
 	return r, decided.Err(caller, a)
 }

@@ -112,7 +112,9 @@ func (d *Dashboard) between(w http.ResponseWriter, r *http.Request) error {
 
 // readBetween reads what is compared, and where the page begins. Errors: *Refusal.
 func readBetween(q url.Values, now time.Time) (*betweenPage, place, error) {
-	p := &betweenPage{Filters: filtersOf(q), Status: q.Has("status"), Later: q.Get("page") != "", room: betweenBytes, began: time.Now()}
+	p := &betweenPage{
+		Filters: filtersOf(q), Status: q.Has("status"), Later: q.Get("page") != "", room: betweenBytes, began: time.Now(),
+	}
 	at, err := parsePlace(q.Get("page"))
 	if err == nil {
 		p.From, err = parseMoment(momentText(q, "a"), now)

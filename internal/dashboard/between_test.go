@@ -182,7 +182,8 @@ func TestPagesGoOnUntilTheyHaveFoundWhatDiffers(t *testing.T) {
 	if got, _ := p.follow(path); !maps.Equal(got, map[string]string{"m-299": "changed"}) {
 		t.Errorf("what differs is %v", got)
 	}
-	if body := p.shows(path); !strings.Contains(body, "ConfigMap shop/m-299") && !strings.Contains(body, "nothing differs so far") {
+	if body := p.shows(path); !strings.Contains(body, "ConfigMap shop/m-299") &&
+		!strings.Contains(body, "nothing differs so far") {
 		t.Errorf("a page says neither what differs nor how far it has looked: %s", main(body))
 	}
 }

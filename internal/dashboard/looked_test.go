@@ -27,8 +27,10 @@ func TestAPageThatHasFoundNothingEnds(t *testing.T) {
 		t.Fatalf("make a dashboard: %v", err)
 	}
 	for want, page := range map[string]*betweenPage{
-		"Looked at 7 objects; 9 more of pods.v1 are left: nothing differs so far.": {Looked: 7, Left: 9, AtID: "pods.v1", Next: "x"},
-		"Looked at 7 objects, up to pods.v1: nothing differs so far.":              {Looked: 7, AtID: "pods.v1", Next: "x"},
+		"Looked at 7 objects; 9 more of pods.v1 are left: nothing differs so far.": {
+			Looked: 7, Left: 9, AtID: "pods.v1", Next: "x",
+		},
+		"Looked at 7 objects, up to pods.v1: nothing differs so far.": {Looked: 7, AtID: "pods.v1", Next: "x"},
 	} {
 		var out strings.Builder
 		if err := d.pages["between"].ExecuteTemplate(&out, "content", page); err != nil || !strings.Contains(out.String(), want) {

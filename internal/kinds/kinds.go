@@ -46,7 +46,7 @@ type Target struct {
 	// MayDeleteUnread is asked before a deletion whose options say that the object need not be readable;
 	// its error is the answer. Nil: it may.
 	MayDeleteUnread func(ctx context.Context) error
-	// Wrote is told the revision of each change that a write has made of the target's resource, also if the write fails
+	// Wrote gets the revision of each change that a write has made of the target's resource, also if the write fails
 	// after that; by several goroutines at once. Nil: nobody asks.
 	Wrote func(revision int64)
 }

@@ -87,8 +87,9 @@ func TestAHistoryOverACompactionSaysWhatItHasLost(t *testing.T) {
 			t.Errorf("all %t: there was one page", all)
 		case all && (err == nil || !strings.Contains(err.Error(), "removed on request") || len(shown) < 500):
 			t.Errorf("%d changes are shown, and then %v\n%s", len(shown), err, stderr)
-		case !all && (err != nil || !strings.Contains(stderr, "# what was before is not known: history begins after resourceVersion ") ||
-			len(shown) != changes*2/3):
+		case !all &&
+			(err != nil || !strings.Contains(stderr, "# what was before is not known: history begins after resourceVersion ") ||
+				len(shown) != changes*2/3):
 			t.Errorf("%d changes are shown, want %d, and then %v\n%s", len(shown), changes*2/3, err, stderr)
 		}
 	}

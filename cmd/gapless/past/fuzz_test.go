@@ -34,7 +34,8 @@ func FuzzAuditLog(f *testing.F) {
 	f.Add([]byte(`{"kind":"Event","stage":"ResponseComplete","verb":"update","objectRef":{"resource":"configmaps"},` +
 		`"responseObject":{"metadata":{"resourceVersion":"7"}}}` + "\n\n{"))
 	f.Add([]byte(`{"kind":"Event","stage":"ResponseComplete","verb":"deletecollection","user":{"username":"a"},` +
-		`"objectRef":{"resource":"configmaps"},"annotations":{"gapless.io/resource-version":"7-9,11,1-99999999999999,+9"}}` + "\n"))
+		`"objectRef":{"resource":"configmaps"},"annotations":{"gapless.io/resource-version":"7-9,11,1-99999999999999,+9"}}` +
+		"\n"))
 	f.Fuzz(func(t *testing.T, log []byte) {
 		if n, err := past.Users(log); err == nil && n > strings.Count(string(log), "\n")+strings.Count(string(log), ",") {
 			t.Errorf("%d changes in\n%q", n, log)
