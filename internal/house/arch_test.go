@@ -117,7 +117,7 @@ var policy = map[string][]string{
 	"informer/internal/dictionary": nil,
 	"informer/internal/decode":     {"kube"},
 	"informer/internal/incident":   {"kube"},
-	"informer/internal/protobuf":   {"kube", "client"},
+	"informer/internal/protobuf":   {"kube", "client", "informer/internal/decode"},
 	"informer/internal/handle":     {"informer/internal/decode", "informer/internal/dictionary"},
 	"informer/internal/transition": {"kube", "informer/internal/incident"},
 	"informer/internal/state":      {"kube", "client", "informer/internal/handle"},

@@ -130,11 +130,8 @@ func text(r *reader, v reflect.Value) error {
 	return err
 }
 
-// word is a place of its own for strings, which knows whether they come again there.
-type word struct {
-	site
-	last atomic.Pointer[shared] // one that came there
-}
+// word is a place of its own for strings.
+type word struct{ Word }
 
 func (w *word) decode(r *reader, v reflect.Value) error {
 	if r.memory == nil {
@@ -144,24 +141,10 @@ func (w *word) decode(r *reader, v reflect.Value) error {
 		return nil
 	}
 	b, err := r.text()
-	if err != nil {
-		return err
+	if err == nil {
+		v.SetString(w.Of(r.strings, b, r.counts))
 	}
-	if last := w.last.Load(); last != nil && last.text == string(b) {
-		v.SetString(last.text)
-		return nil
-	}
-	if !r.seeks(&w.site) {
-		v.SetString(string(b))
-		return nil
-	}
-	value, known := r.strings.find(b)
-	v.SetString(value)
-	r.note(&w.site, known != nil || len(b) == 0)
-	if known != nil && r.counts {
-		w.last.Store(known)
-	}
-	return nil
+	return err
 }
 
 func boolean(r *reader, v reflect.Value) error {

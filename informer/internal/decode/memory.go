@@ -35,8 +35,8 @@ const (
 type memory struct {
 	seed  maphash.Seed
 	sites int
-	once  [marks / bucket][bucket]atomic.Uint32 // hashes of texts that occurred once
-	turn  atomic.Uint32                         // counts objects
+	once  Marks
+	turn  atomic.Uint32 // counts objects
 	now   atomic.Pointer[generations]
 
 	// mu guards changes of now and of all below it.
@@ -83,8 +83,16 @@ func (m *memory) ageLocked() {
 
 // again reports whether a text is known to have occurred at that site before.
 func (m *memory) again(s *site, text []byte) bool {
-	hash := maphash.Bytes(m.seed, text) ^ uint64(s.id)*0x9e3779b97f4a7c15
-	once, mark := &m.once[hash%uint64(len(m.once))], uint32(hash>>32)|1
+	return m.once.Again(maphash.Bytes(m.seed, text) ^ uint64(s.id)*0x9e3779b97f4a7c15)
+}
+
+// Marks records the hashes of texts that occurred once, a bounded number of them. It is safe
+// for concurrent use.
+type Marks [marks / bucket][bucket]atomic.Uint32
+
+// Again reports whether a hash is recorded, and records it.
+func (m *Marks) Again(hash uint64) bool {
+	once, mark := &m[hash%uint64(len(m))], uint32(hash>>32)|1
 	for i := range once {
 		if once[i].Load() == mark {
 			return true
@@ -112,13 +120,48 @@ const (
 	pause      = 512
 )
 
-// site is a place in a type where equal values are looked for: a member of a struct, the
-// elements of a slice or a map, or a name in dynamic objects.
-type site struct {
-	id    int
+// Site is a place in a type where equal values are looked for: a member of a struct, the
+// elements of a slice or a map, or a name in dynamic objects. It knows whether that is
+// worth it, and is safe for concurrent use.
+type Site struct {
 	tried atomic.Uint32
 	good  atomic.Uint32
 	rest  atomic.Int32 // how many more values it pauses for
+}
+
+// Seeks reports whether equal values are looked for at a site now. counts says that the
+// object is one of those that count.
+func (s *Site) Seeks(counts bool) bool {
+	if s.rest.Load() <= 0 {
+		return true
+	}
+	if counts {
+		s.rest.Add(-1)
+	}
+	return false
+}
+
+// Note adds to the statistics of a site whether a value occurred before. Only objects that
+// count should be noted.
+func (s *Site) Note(again bool) {
+	if again {
+		s.good.Add(1)
+	}
+	if s.tried.Add(1) < window {
+		return
+	}
+	if s.good.Load() < window/worthwhile {
+		s.rest.Store(pause)
+	}
+	s.tried.Store(0)
+	s.good.Store(0)
+}
+
+// site is a Site with a number.
+type site struct {
+	Site
+
+	id int
 }
 
 // recall returns the remembered value of the text that begins here and moves past it, or
@@ -150,33 +193,11 @@ func (r *reader) remember(s *site, begin int, value any) {
 }
 
 // seeks reports whether equal values are looked for at a site now.
-func (r *reader) seeks(s *site) bool {
-	if r.memory == nil {
-		return false
-	}
-	if s.rest.Load() <= 0 {
-		return true
-	}
-	if r.counts {
-		s.rest.Add(-1)
-	}
-	return false
-}
+func (r *reader) seeks(s *site) bool { return r.memory != nil && s.Seeks(r.counts) }
 
 // note updates the statistics of a site.
 func (r *reader) note(s *site, good bool) {
-	if !r.counts {
-		return
+	if r.counts {
+		s.Note(good)
 	}
-	if good {
-		s.good.Add(1)
-	}
-	if s.tried.Add(1) < window {
-		return
-	}
-	if s.good.Load() < window/worthwhile {
-		s.rest.Store(pause)
-	}
-	s.tried.Store(0)
-	s.good.Store(0)
 }

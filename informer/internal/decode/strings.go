@@ -67,3 +67,29 @@ func (s *Strings) find(b []byte) (string, *shared) {
 	s.kept[slot].Store(kept)
 	return text, kept
 }
+
+// Word is a place in a type for strings, which knows whether they come again there. It is
+// safe for concurrent use.
+type Word struct {
+	site Site
+	last atomic.Pointer[shared] // one that came there
+}
+
+// Of returns b as a string, which is one of s unless strings rarely come again at that place.
+// counts says that the object is one of those that count.
+func (w *Word) Of(s *Strings, b []byte, counts bool) string {
+	if last := w.last.Load(); last != nil && last.text == string(b) {
+		return last.text
+	}
+	if !w.site.Seeks(counts) {
+		return string(b)
+	}
+	value, known := s.find(b)
+	if counts {
+		w.site.Note(known != nil || len(b) == 0)
+		if known != nil {
+			w.last.Store(known)
+		}
+	}
+	return value
+}

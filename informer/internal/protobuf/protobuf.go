@@ -3,6 +3,12 @@
 //
 // A [Decoder] decodes objects of one type that has an Unmarshal method, as the built-in kinds
 // do. It also reads the envelope, and can drop managed fields.
+//
+// A Decoder with [Decoder.Share] remembers the bytes and the value of messages, lists and maps
+// that occurred twice in the same field, and uses that value when the same bytes come again:
+// see package decode, which does so for JSON, with the same bounds. For that, the types of
+// Kubernetes' API are read by what is compiled of the tags of their fields, as their Unmarshal
+// is generated of them. Other types, unusual input and all errors are left to Unmarshal.
 package protobuf
 
 import (
@@ -14,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/decode"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -28,6 +35,10 @@ type message interface {
 type Decoder[T any] struct {
 	elem    reflect.Type
 	strip   bool
+	decode  decoder // nil: nothing is shared, or the type decodes itself
+	strings *decode.Strings
+	memory  *memory
+	turn    atomic.Uint32                   // counts objects
 	kind    atomic.Pointer[metav1.TypeMeta] // of the last object that said one
 	buffers sync.Pool                       // of *[]byte
 }
@@ -62,14 +73,50 @@ func Fits(t reflect.Type) bool {
 // first Decode.
 func (d *Decoder[T]) StripManagedFields() { d.strip = true }
 
+// Share makes Decode share values between objects; see the package comment. Modifying what an
+// object refers to then modifies others. Call it before the first Decode.
+func (d *Decoder[T]) Share() {
+	c := &compiler{made: map[reflect.Type]decoder{}}
+	d.decode, d.memory, d.strings = c.object(d.elem), newMemory(), decode.NewStrings()
+}
+
 // Decode decodes an object of a list or a watch. The object does not refer to the input.
 // Errors: *kube.DecodeError.
-func (d *Decoder[T]) Decode(object []byte) (T, error) {
+func (d *Decoder[T]) Decode(object []byte) (T, error) { return d.with(d.decode, object) }
+
+// DecodeAlone is like Decode, but the object shares nothing and may be modified. It is the
+// type's own Unmarshal that decodes it, which is faster where nothing is looked up.
+func (d *Decoder[T]) DecodeAlone(object []byte) (T, error) { return d.with(nil, object) }
+
+func (d *Decoder[T]) with(decode decoder, object []byte) (T, error) {
 	var none T
 	e, err := client.OpenEnvelope(object)
 	if err != nil {
 		return none, err
 	}
+	made := reflect.New(d.elem)
+	if decode == nil || decode(d.reader(len(object)), e.Raw, made.Elem()) != nil {
+		if made, err = d.slow(e); err != nil {
+			return none, err
+		}
+	}
+	into, _ := reflect.TypeAssert[message](made)
+	if kind, is := into.GetObjectKind().(*metav1.TypeMeta); is && len(e.Kind) > 0 {
+		*kind = d.typeMeta(e)
+	}
+	result, _ := reflect.TypeAssert[T](made)
+	return result, nil
+}
+
+// reader returns a reader of an object of size bytes.
+func (d *Decoder[T]) reader(size int) *reader {
+	r := &reader{strings: d.strings, strip: d.strip, counts: d.turn.Add(1)%sampled == 0}
+	d.memory.begin(r, size)
+	return r
+}
+
+// slow decodes by the type's own Unmarshal.
+func (d *Decoder[T]) slow(e client.Envelope) (made reflect.Value, err error) {
 	raw := e.Raw
 	if d.strip {
 		buffer, is := d.buffers.Get().(*[]byte)
@@ -78,23 +125,19 @@ func (d *Decoder[T]) Decode(object []byte) (T, error) {
 		}
 		defer d.buffers.Put(buffer)
 		if raw, err = e.AppendStripped((*buffer)[:0]); err != nil {
-			return none, err
+			return made, err
 		}
 		*buffer = raw
 	}
-	made := reflect.New(d.elem)
+	made = reflect.New(d.elem)
 	into, is := reflect.TypeAssert[message](made)
 	if !is {
 		panic("protobuf: " + d.elem.String() + " is no message")
 	}
 	if err := into.Unmarshal(raw); err != nil {
-		return none, &kube.DecodeError{Offset: -1, Why: err.Error()}
+		return made, &kube.DecodeError{Offset: -1, Why: err.Error()}
 	}
-	if kind, is := into.GetObjectKind().(*metav1.TypeMeta); is && len(e.Kind) > 0 {
-		*kind = d.typeMeta(e)
-	}
-	result, _ := reflect.TypeAssert[T](made)
-	return result, nil
+	return made, nil
 }
 
 // typeMeta returns the type in the envelope, in strings that objects share.

@@ -8,12 +8,16 @@ import (
 	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/protobuf"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -107,7 +111,12 @@ func inEnvelope(tb testing.TB, p *corev1.Pod) []byte {
 	if err != nil {
 		tb.Fatalf("encode: %v", err)
 	}
-	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: p.Kind, APIVersion: p.APIVersion}, Raw: raw}
+	return enveloped(tb, &runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: p.Kind, APIVersion: p.APIVersion}, Raw: raw})
+}
+
+// enveloped is what is sent of an envelope.
+func enveloped(tb testing.TB, u *runtime.Unknown) []byte {
+	tb.Helper()
 	around, err := u.Marshal()
 	if err != nil {
 		tb.Fatalf("encode: %v", err)
@@ -170,38 +179,80 @@ func TestInvalidInputIsADecodeError(t *testing.T) {
 }
 
 // FuzzDecode: no input panics, and what decodes is what the type's own decoder makes
-// of the message that apimachinery finds in the envelope.
+// of the message that apimachinery finds in the envelope; also with shared values, and
+// whatever kind the message is taken for.
 func FuzzDecode(f *testing.F) {
 	f.Add(inEnvelope(f, pod()))
 	f.Add([]byte("k8s\x00\x12\x00"))
 	f.Add([]byte("k8s\x00\x12\x04\x0a\x02\x0a\x00"))
-	d, stripping := protobuf.New[*corev1.Pod](), protobuf.New[*corev1.Pod]()
-	stripping.StripManagedFields()
-	f.Fuzz(func(t *testing.T, input []byte) {
-		got, err := d.Decode(input)
-		stripped, stripErr := stripping.Decode(input)
+	for _, m := range []message{
+		&corev1.Secret{Data: map[string][]byte{"a": []byte("some data"), "": nil}},
+		&corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromString("http")}}}},
+		&authenticationv1.TokenReview{Status: authenticationv1.TokenReviewStatus{
+			User: authenticationv1.UserInfo{Extra: map[string]authenticationv1.ExtraValue{"key": {"a", "b"}}},
+		}},
+	} {
+		raw, err := m.Marshal()
 		if err != nil {
-			if _, is := errors.AsType[*kube.DecodeError](err); !is {
-				t.Fatal(err)
-			}
-			return
+			f.Fatalf("encode: %v", err)
 		}
-		var u runtime.Unknown
-		var want corev1.Pod
-		if err := errors.Join(u.Unmarshal(input[4:]), want.Unmarshal(u.Raw)); err != nil {
-			return // of the envelope more is known upstream than is looked at here
-		}
-		if want.Kind, want.APIVersion = u.Kind, u.APIVersion; want.Kind == "" {
-			want.APIVersion = ""
-		}
-		if !cmp.Equal(&want, got) {
-			t.Fatal(cmp.Diff(&want, got))
-		}
-		if stripErr != nil {
-			return // a group in the metadata
-		}
-		if want.ManagedFields = nil; !cmp.Equal(&want, stripped) {
-			t.Fatal(cmp.Diff(&want, stripped))
+		f.Add(enveloped(f, &runtime.Unknown{Raw: raw}))
+	}
+	plain, stripping, shared := protobuf.New[*corev1.Pod](), protobuf.New[*corev1.Pod](), protobuf.New[*corev1.Pod]()
+	stripping.StripManagedFields()
+	stripping.Share()
+	shared.Share()
+	secrets, services, reviews := protobuf.New[*corev1.Secret](), protobuf.New[*corev1.Service](),
+		protobuf.New[*authenticationv1.TokenReview]()
+	secrets.Share()
+	services.Share()
+	reviews.Share()
+	f.Fuzz(func(t *testing.T, input []byte) {
+		unmanaged := func(p *corev1.Pod) { p.ManagedFields = nil }
+		for range 3 {
+			same(t, input, plain.Decode, &corev1.Pod{}, nil)
+			same(t, input, shared.Decode, &corev1.Pod{}, nil)
+			same(t, input, stripping.Decode, &corev1.Pod{}, unmanaged)
+			same(t, input, secrets.Decode, &corev1.Secret{}, nil)
+			same(t, input, services.Decode, &corev1.Service{}, nil)
+			same(t, input, reviews.Decode, &authenticationv1.TokenReview{}, nil)
 		}
 	})
+}
+
+// same compares what decode makes of input with what Unmarshal does, which want has, and
+// alter then.
+func same[T interface {
+	message
+	GetObjectKind() schema.ObjectKind
+}](t *testing.T, input []byte, decode func([]byte) (T, error), want T, alter func(T)) {
+	t.Helper()
+	lent := bytes.Clone(input)
+	got, err := decode(lent)
+	clear(lent)
+	if err != nil {
+		if _, is := errors.AsType[*kube.DecodeError](err); !is {
+			t.Fatal(err)
+		}
+	}
+	var u runtime.Unknown
+	if len(input) < 4 || u.Unmarshal(input[4:]) != nil {
+		return // of the envelope more is known upstream than is looked at here
+	}
+	wantErr := want.Unmarshal(u.Raw)
+	if err != nil || wantErr != nil {
+		if _, envelope := client.OpenEnvelope(input); alter == nil && envelope == nil && (err == nil) != (wantErr == nil) {
+			t.Fatalf("%v, want %v", err, wantErr)
+		}
+		return // what strips managed fields finds more errors: a group in the metadata
+	}
+	if kind, is := want.GetObjectKind().(*metav1.TypeMeta); is && u.Kind != "" {
+		*kind = metav1.TypeMeta{Kind: u.Kind, APIVersion: u.APIVersion}
+	}
+	if alter != nil {
+		alter(want)
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Fatal(cmp.Diff(want, got))
+	}
 }
