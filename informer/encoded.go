@@ -1,8 +1,6 @@
 package informer
 
 import (
-	"slices"
-
 	"github.com/gapless-io/gapless/informer/internal/handle"
 )
 
@@ -12,7 +10,7 @@ import (
 //	pods := informer.New(informer.Encode(informer.For[*corev1.Pod](cfg, podGVR)))
 //
 // All readers of an object get the same pointer while the program refers to it; after that
-// the next reader decodes it again, which takes 20 to 50 µs for a pod. A handler's call
+// the next reader decodes it again, which takes 10 to 50 µs for a pod. A handler's call
 // decodes up to two objects, for Old and New, and an index one per change. So Encode is for
 // large collections that are read rarely. Each object is also decoded once when it
 // arrives, so that undecodable objects are reported then. A Transform is applied whenever
@@ -24,12 +22,6 @@ func Encode[S any, T interface {
 }](source Source[T],
 ) Source[T] {
 	source.identity.encoded = true
-	source.streams = slices.Clone(source.streams)
-	for n, stream := range source.streams {
-		if stream.text != nil {
-			source.streams[n].backend = stream.text // only JSON can be compressed
-		}
-	}
 	source.hold = func(decode func([]byte) (decoded[T], error)) func([]byte) (handle.Handle[T], error) {
 		packing := handle.NewPacking(func(raw []byte) (*S, error) {
 			d, err := decode(raw)

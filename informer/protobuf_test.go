@@ -214,6 +214,37 @@ func TestManagedFieldsAreDroppedFromProtobuf(t *testing.T) {
 	})
 }
 
+func TestEncodedObjectsAreKeptInProtobuf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPodServer(t, 70)
+		source := informer.Encode(informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR()))
+		dir := t.TempDir()
+		var before map[informer.Key]*corev1.Pod
+		while(t, source, func(i *informer.Informer[*corev1.Pod]) {
+			after(time.Second)
+			before = maps.Collect(i.All())
+			for key, p := range before {
+				want := s.pod(t, key)
+				want.TypeMeta = p.TypeMeta
+				if diff := cmp.Diff(want, p); diff != "" {
+					t.Fatal(diff)
+				}
+			}
+			if len(before) != 70 || s.seen()[0] != "WATCH protobuf" {
+				t.Errorf("%d pods, %v", len(before), s.seen())
+			}
+			after(time.Minute) // the snapshot file is written
+		}, informer.Persist(dir))
+		s.Fail(listwatchtest.Faults(fault{Refuse: true}))
+		while(t, source, func(i *informer.Informer[*corev1.Pod]) {
+			after(time.Second)
+			if diff := cmp.Diff(before, maps.Collect(i.All())); diff != "" {
+				t.Errorf("from the file: %s", diff)
+			}
+		}, informer.Persist(dir))
+	})
+}
+
 func TestTypesWithoutProtobufAreRequestedInJSON(t *testing.T) {
 	type slim struct {
 		metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
@@ -229,10 +260,6 @@ func TestTypesWithoutProtobufAreRequestedInJSON(t *testing.T) {
 			})
 		})
 	}
-	check("encoded", func(t *testing.T, s podServer) {
-		t.Helper()
-		five(t, informer.Encode(informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR())))
-	})
 	check("a type of one's own", func(t *testing.T, s podServer) {
 		t.Helper()
 		five(t, informer.For[*slim](listwatchtest.Config(s), podsGVR()))

@@ -68,7 +68,6 @@ type Source[T Object] struct {
 type collection struct {
 	namespace string // "" if it is the only one
 	backend   func() reader
-	text      func() reader // the same in JSON only; nil: backend
 }
 
 // reader is the backend of one informer for one stream.
@@ -94,8 +93,8 @@ func plain(b Backend) func() reader { return func() reader { return reader{Backe
 // protobuf, or JSONOnly, prevents protobuf. JSON member names must match exactly, as in
 // Kubernetes. TypeMeta is as the server sends it: empty for items of a list of built-in
 // kinds, except in *unstructured.Unstructured, which gets it from the list.
-// Values that are identical in the JSON of many objects are shared by them; see
-// SharedJSON. The informer's Run returns an error if cfg, T or an option is invalid.
+// Values that are identical in the JSON of many objects are shared by them, and in protobuf
+// those of the built-in kinds; see SharedJSON. The informer's Run returns an error if cfg, T or an option is invalid.
 func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...SourceOption) Source[T] {
 	var o sourceOptions
 	for _, opt := range opts {
@@ -142,12 +141,10 @@ func served(server *remote.Server, gvr schema.GroupVersionResource, namespace st
 	if server == nil {
 		return collection{namespace: namespace, backend: plain(nil)}
 	}
-	of := func(b *remote.Backend) reader { return reader{Backend: b, vouches: b.Vouches} }
-	return collection{
-		namespace: namespace,
-		backend:   func() reader { return of(server.Backend(gvr, namespace)) },
-		text:      func() reader { return of(server.JSONBackend(gvr, namespace)) },
-	}
+	return collection{namespace: namespace, backend: func() reader {
+		b := server.Backend(gvr, namespace)
+		return reader{Backend: b, vouches: b.Vouches}
+	}}
 }
 
 // From is a source of any backend. name is for logs and errors. decode decodes the JSON

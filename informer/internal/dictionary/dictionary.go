@@ -1,9 +1,10 @@
-// Package dictionary compresses the JSON of many similar objects to about a tenth of its
-// size, by replacing texts that several of them contain with references.
+// Package dictionary compresses the JSON or protobuf of many similar objects to a tenth or a
+// quarter of its size, by replacing texts that several of them contain with references.
 //
 // A [Dictionary] is a bounded table of such texts: names and values of members, whole objects
-// and arrays (such as the managed fields that all pods of a Deployment have). The compressed
-// form of an object is a sequence of references to it and of the object's own text.
+// and arrays, and fields of protobuf's messages (such as the managed fields that all pods of a
+// Deployment have). The compressed form of an object is a sequence of references to it and of
+// the object's own text.
 package dictionary
 
 import (
@@ -42,23 +43,26 @@ type Dictionary struct {
 
 	// mu guards known and bytes, and who may change entries.
 	mu    sync.RWMutex
-	known map[string]uint32
+	known map[uint64]uint32 // the entries by hash; of several with one hash only the first is found
 	bytes int
 }
 
 // New returns an empty dictionary.
 func New() *Dictionary {
-	d := &Dictionary{seed: maphash.MakeSeed(), known: map[string]uint32{}}
+	d := &Dictionary{seed: maphash.MakeSeed(), known: map[uint64]uint32{}}
 	d.entries.Store(&[]string{})
 	return d
 }
 
-// Compress appends the compressed form of a JSON text to dst. Any text is allowed; only
-// JSON gets smaller.
+// Compress appends the compressed form of an object to dst. Any text is allowed; only JSON
+// and Kubernetes' protobuf encoding get smaller.
 func (d *Dictionary) Compress(dst, text []byte) []byte {
 	p := compressor{d: d, text: text, out: dst}
+	switch {
+	case isObject(text):
+		p.object()
 	// The whole text gets no entry: no other object is equal to it.
-	if len(text) > 0 && (text[0] == '{' || text[0] == '[') {
+	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
 		p.inside(0, ending(text, 0))
 	}
 	p.literal(len(text))
@@ -105,23 +109,28 @@ func uvarint(s string) (n uint64, size int) {
 	return 0, 0
 }
 
+// newText is a text that occurred for the second time.
+type newText struct {
+	hash uint64
+	text []byte
+}
+
 // learn adds texts while there is room.
-func (d *Dictionary) learn(texts [][]byte) {
+func (d *Dictionary) learn(texts []newText) {
 	if len(texts) == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	entries := *d.entries.Load()
-	for _, text := range texts {
-		if _, has := d.known[string(text)]; has || len(entries) >= maxEntries || d.bytes+len(text) > maxBytes {
+	for _, n := range texts {
+		if _, has := d.known[n.hash]; has || len(entries) >= maxEntries || d.bytes+len(n.text) > maxBytes {
 			continue
 		}
-		kept := string(text)
-		d.known[kept] = uint32(len(entries)) //nolint:gosec // at most maxEntries
+		d.known[n.hash] = uint32(len(entries)) //nolint:gosec // at most maxEntries
 		// Readers have a shorter slice of the same array, or an older array.
-		entries = append(entries, kept)
-		d.bytes += len(text)
+		entries = append(entries, string(n.text))
+		d.bytes += len(n.text)
 	}
 	d.entries.Store(&entries)
 }
@@ -133,19 +142,19 @@ func (p *compressor) find(begin, end int) (ref uint32, found bool) {
 	if len(text) < minText || len(text) > maxText {
 		return 0, false
 	}
-	p.d.mu.RLock()
-	ref, found = p.d.known[string(text)]
-	p.d.mu.RUnlock()
-	if found {
-		return ref, true
-	}
 	hash := maphash.Bytes(p.d.seed, text)
+	p.d.mu.RLock()
+	ref, found = p.d.known[hash]
+	p.d.mu.RUnlock()
+	if found { // the entries are stored before mu is unlocked
+		return ref, (*p.d.entries.Load())[ref] == string(text)
+	}
 	mark := uint32(hash>>32) | 1
 	if slot := &p.d.once[hash%marks]; slot.Load() != mark {
 		slot.Store(mark)
 		return 0, false
 	}
-	p.new = append(p.new, text)
+	p.new = append(p.new, newText{hash, text})
 	p.fresh = true
 	return 0, false
 }
@@ -155,10 +164,10 @@ type compressor struct {
 	d     *Dictionary
 	text  []byte
 	out   []byte
-	done  int      // text[:done] is in out, or copied by flush
-	own   int      // text[own:done] is not in out yet
-	new   [][]byte // occurred for the second time
-	fresh bool     // find has just added to new
+	done  int // text[:done] is in out, or copied by flush
+	own   int // text[own:done] is not in out yet
+	new   []newText
+	fresh bool // find has just added to new
 	depth int
 }
 

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/informer/internal/dictionary"
 )
@@ -21,14 +24,41 @@ func object(n int) string {
 			`"list":["a","b",{"c":null}],"on":true,"half":0.5}}`, n, n*7919, n%9, n%3)
 }
 
+// inProtobuf is an object in Kubernetes' protobuf encoding.
+func inProtobuf(tb testing.TB, n int) string {
+	tb.Helper()
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: fmt.Sprintf("web-%05d", n), Labels: map[string]string{"app": "web", "track": fmt.Sprint(n % 3)},
+		ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: "a manager", FieldsV1: &metav1.FieldsV1{Raw: []byte(object(n))},
+		}},
+	}}
+	p.Spec.Containers = []corev1.Container{{
+		Name: "main", Image: "example.org/image:7", TerminationMessagePath: "/dev/termination-log",
+	}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "main", ImageID: "sha256:012345", ContainerID: fmt.Sprint(n * 7919),
+	}}
+	raw, err := p.Marshal()
+	if err != nil {
+		tb.Fatalf("encode: %v", err)
+	}
+	around := runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "Pod", APIVersion: "v1"}, Raw: raw}
+	if raw, err = around.Marshal(); err != nil {
+		tb.Fatalf("encode: %v", err)
+	}
+	return "k8s\x00" + string(raw)
+}
+
 func TestDecompressReturnsTheTextThatWasCompressed(t *testing.T) {
 	d := dictionary.New()
 	texts := []string{
 		``, `7`, `null`, `"a"`, `{`, `}`, `{"a"`, `{"a":`, `{"a":1,}`, `[1,2`, ` { "a" : [ 1 , 2 ] } `, `{"a":"\"},{"}`, "\"\\",
-		`{"a":{}}x`, strings.Repeat(`[`, 5000),
+		`{"a":{}}x`, strings.Repeat(`[`, 5000), "k8s\x00", "k8s\x00\x12\x05ab", "k8s\x00\x12", "k8s\x00\xff\xff\xff\xff\xff",
+		"k8s\x00" + strings.Repeat("\x12\x7f", 5000),
 	}
 	for n := range 300 {
-		texts = append(texts, object(n), object(n%7))
+		texts = append(texts, object(n), object(n%7), inProtobuf(t, n), inProtobuf(t, n%7))
 	}
 	var packed []string
 	for range 3 { // when nothing, something, everything is known
@@ -54,6 +84,17 @@ func TestSimilarObjectsCompressToAQuarter(t *testing.T) {
 		t.Fatal("the test has no JSON")
 	}
 	if packed := d.Compress(nil, []byte(text)); len(packed) > len(text)/4 {
+		t.Errorf("%d bytes of %d are left: %q", len(packed), len(text), packed)
+	}
+}
+
+func TestSimilarMessagesCompressToAThird(t *testing.T) {
+	d := dictionary.New()
+	for n := range 100 {
+		d.Compress(nil, []byte(inProtobuf(t, n)))
+	}
+	text := inProtobuf(t, 100)
+	if packed := d.Compress(nil, []byte(text)); len(packed) > len(text)/3 {
 		t.Errorf("%d bytes of %d are left: %q", len(packed), len(text), packed)
 	}
 }
@@ -109,6 +150,7 @@ func TestDamagedTextIsAnError(t *testing.T) {
 // FuzzCompress: decompressing returns the text.
 func FuzzCompress(f *testing.F) {
 	f.Add([]byte(object(1)))
+	f.Add([]byte(inProtobuf(f, 1)))
 	f.Add([]byte(`{"a":[1,{"b":"c\\"}]} `))
 	d := dictionary.New()
 	f.Fuzz(func(t *testing.T, text []byte) {

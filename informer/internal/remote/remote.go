@@ -72,20 +72,21 @@ func New[T handle.Object](cfg *rest.Config, o Options) (*Server, Decoders[T], er
 	if o.Strip {
 		binary.StripManagedFields()
 	}
+	binary.Share()
 	s.both = c.As(client.Form{Metadata: o.Metadata, Protobuf: true})
-	of := func(text func([]byte) (T, error)) func([]byte) (T, error) {
+	of := func(text, binary func([]byte) (T, error)) func([]byte) (T, error) {
 		return func(object []byte) (T, error) {
 			if !client.IsProtobuf(object) {
 				return text(object)
 			}
-			made, err := binary.Decode(object)
+			made, err := binary(object)
 			if err != nil {
 				s.doubted.Store(true)
 			}
 			return made, err
 		}
 	}
-	return s, Decoders[T]{Shared: of(both.Shared), Alone: of(both.Alone)}, nil
+	return s, Decoders[T]{Shared: of(both.Shared, binary.Decode), Alone: of(both.Alone, binary.DecodeAlone)}, nil
 }
 
 // NewJSON returns a server that is asked for JSON only, and for the kind and apiVersion of each
@@ -110,18 +111,12 @@ type Backend struct {
 // Backend returns a backend for one stream of a resource, in one namespace or, for "",
 // in all.
 func (s *Server) Backend(gvr schema.GroupVersionResource, namespace string) *Backend {
-	b := s.JSONBackend(gvr, namespace)
-	if s.both != nil {
-		b.both = b.through(s.both)
-	}
-	return b
-}
-
-// JSONBackend is Backend, but never asks for protobuf.
-func (s *Server) JSONBackend(gvr schema.GroupVersionResource, namespace string) *Backend {
 	of := client.Collection{GroupVersionResource: gvr, Namespace: namespace, Shard: s.shard}
 	b := &Backend{server: s, of: of, witness: &identity.Witness{}}
 	b.json = b.through(s.text)
+	if s.both != nil {
+		b.both = b.through(s.both)
+	}
 	return b
 }
 
