@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -15,42 +16,32 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// walker walks through objects along the schema of their kind. It finds the fields that a creator
-// manages, and those that an update changes, as upstream's library does by its general comparison,
-// at a fifth of its price and less. What it does not know it leaves to the library.
-type walker struct {
-	memory *memory // for what it finds; nil allocates that
+// creations writes what the creator of an object manages, along the schema of its kind and in one pass. It does
+// what upstream's library does by its general comparison with an empty object, at a tenth of its price and less.
+// What it does not know it leaves to the library.
+type creations struct {
+	buf   []byte
+	parts []part // of the maps and lists that are being written, outermost first
+	size  size   // of what was visited
 }
 
-// memory is for fields that are all dropped at once.
-type memory struct {
-	block []field
-	taken int
+// part is a member of a map, or an item of a list.
+type part struct {
+	*member        // nil for an item
+	name    string // of the member; of the item, as FieldsV1 has it: with its k: or v:
+	value   any
 }
 
-// leastBlock is enough for the fields of most objects; more than mostBlock, 112 KiB, are not kept.
-const leastBlock, mostBlock = 128, 2048
-
-// take returns an empty slice with the capacity for n fields.
-func (m *memory) take(n int) []field {
-	if m == nil {
-		return make([]field, 0, n)
-	}
-	if m.taken+n > len(m.block) { // what was taken keeps the old block
-		m.block, m.taken = make([]field, max(2*len(m.block), n, leastBlock)), 0
-	}
-	m.taken += n
-	return m.block[m.taken-n : m.taken-n : m.taken]
-}
+// mostKept is how many bytes, and parts, of scratch memory are kept for the next creation.
+const mostKept, mostParts = 64 << 10, 1 << 10
 
 // release gives the memory to the next creation. That of a large object is not kept.
-func (f *fieldManager) release(m *memory) {
-	if len(m.block) > mostBlock {
+func (f *fieldManager) release(w *creations) {
+	if cap(w.buf) > mostKept || cap(w.parts) > mostParts {
 		return
 	}
-	clear(m.block[:m.taken])
-	m.taken = 0
-	f.unused.Put(m)
+	clear(w.parts[:cap(w.parts)])
+	f.unused.Put(w)
 }
 
 // stripped are the members of metadata that nobody manages (apimachinery managedfields stripmeta.go).
@@ -65,136 +56,245 @@ func stripped(name string) bool {
 
 // created returns the managedFields, as JSON, of a new object that manager creates through the
 // main endpoint; nil if there are none. It changes nothing. It returns false when the library
-// has to do it.
+// has to do it, and for an object with too many fields.
 func (f *fieldManager) created(object map[string]any, manager string) (managed []byte, ok bool) {
 	meta, is := object["metadata"].(map[string]any)
 	if _, has := meta["managedFields"]; !is || has || f.root == nil {
 		return nil, false
 	}
-	m, is := f.unused.Get().(*memory)
+	w, is := f.unused.Get().(*creations)
 	if !is {
-		m = &memory{}
+		w = &creations{}
 	}
-	defer f.release(m)
-	w := walker{memory: m}
-	all := fields{below: m.take(len(object))}
-	for name, member := range object {
-		if name == "apiVersion" || name == "kind" {
-			continue
-		}
-		of, ok := w.member(f.root, name, f.blank, member)
-		if !ok { // what is ignored has to be of its type, too
-			return nil, false
-		}
-		if f.ignored[name] {
-			continue
-		}
-		if name == "metadata" {
-			of.own = false
-			of.below = slices.DeleteFunc(of.below, func(f field) bool { return stripped(f.name) })
-		}
-		all.put(field{name: name, fields: of})
+	defer f.release(w)
+	w.buf, w.parts, w.size = w.buf[:0], w.parts[:0], size{}
+	w.buf = append(w.buf, `[{"apiVersion":`...)
+	w.buf = wire.AppendString(w.buf, f.version)
+	w.buf = append(w.buf, `,"fieldsType":"FieldsV1","fieldsV1":{`...)
+	begin := len(w.buf)
+	if !w.object(f, object) {
+		return nil, false
 	}
-	if len(all.below) == 0 {
+	if len(w.buf) == begin {
 		return nil, true
 	}
-	all.sort()
-	const head, perField = 256, 32 // bytes that are enough for most objects
-	return f.appendEntry(make([]byte, 0, head+perField*m.taken), manager, all), true
+	w.buf = append(w.buf, `},"manager":`...)
+	w.buf = wire.AppendString(w.buf, manager)
+	w.buf = append(w.buf, `,"operation":"`+string(metav1.ManagedFieldsOperationUpdate)+`","time":"`...)
+	w.buf = time.Now().UTC().AppendFormat(w.buf, time.RFC3339)
+	w.buf = append(w.buf, `"}]`...)
+	return bytes.Clone(w.buf), true
 }
 
-// appendEntry appends managedFields with the entry of a creator, in the canonical form.
-func (f *fieldManager) appendEntry(b []byte, manager string, all fields) []byte {
-	b = append(b, `[{"apiVersion":`...)
-	b = wire.AppendString(b, f.version)
-	b = append(b, `,"fieldsType":"FieldsV1","fieldsV1":`...)
-	b = all.append(b)
-	b = append(b, `,"manager":`...)
-	b = wire.AppendString(b, manager)
-	b = append(b, `,"operation":"`+string(metav1.ManagedFieldsOperationUpdate)+`","time":"`...)
-	b = time.Now().UTC().AppendFormat(b, time.RFC3339)
-	return append(b, `"}]`...)
+// object writes what is managed of the members of an object.
+func (w *creations) object(f *fieldManager, object map[string]any) bool {
+	n, ok := w.gather(f.root, object)
+	if !ok {
+		return false
+	}
+	for i := range n {
+		p, at := w.parts[i], len(w.buf)
+		if p.name == "apiVersion" || p.name == "kind" {
+			continue
+		}
+		was, had := f.blank[p.name]
+		w.label(p)
+		managed := false
+		if p.name == "metadata" {
+			managed, ok = w.metadata(p, was, had)
+		} else {
+			managed, ok = w.value(p.in, was, had, p.value)
+		}
+		if !ok { // what is ignored has to be of its type, too
+			return false
+		}
+		if !managed || f.ignored[p.name] {
+			w.buf = w.buf[:at]
+		}
+	}
+	return true
 }
 
-// member returns the fields of a member of a map that its creator manages. before is the map of
-// the empty object, if it has that.
-func (w walker) member(s *shape, name string, before map[string]any, member any) (of fields, ok bool) {
-	was, had := before[name]
-	in, _ := s.member(name)
-	return w.value(in, was, had, member)
+// metadata writes what is managed of the members of metadata, which itself nobody manages.
+func (w *creations) metadata(p part, was any, had bool) (managed, ok bool) {
+	now, _ := p.value.(map[string]any)
+	before, is := was.(map[string]any)
+	if p.in.Map == nil || p.in.Map.ElementRelationship == smdschema.Atomic || had && was != nil && !is {
+		return false, false
+	}
+	w.buf = append(w.buf, '{')
+	begin := len(w.buf)
+	ok = w.members(p.in, before, now, stripped)
+	w.buf = append(w.buf, '}')
+	return len(w.buf) > begin+1, ok
 }
 
-// value is member for a value of a type. had says whether the empty object has it.
-func (w walker) value(s *shape, was any, had bool, now any) (of fields, ok bool) {
+// gather adds the members of a map to the parts, in the order of their names, and returns how many there are; false if
+// the object has too many.
+func (w *creations) gather(s *shape, m map[string]any) (n int, ok bool) {
+	if !w.size.count(len(m)) {
+		return 0, false
+	}
+	begin := len(w.parts)
+	for name, value := range m {
+		w.parts = append(w.parts, part{member: s.about(name), name: name, value: value})
+	}
+	sortParts(w.parts[begin:])
+	return len(m), true
+}
+
+// sortParts sorts by name. Most maps have so few members that nothing is faster than to insert each.
+func sortParts(parts []part) {
+	const few = 24
+	if len(parts) > few {
+		slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.name, b.name) })
+		return
+	}
+	for i := 1; i < len(parts); i++ {
+		p, at := parts[i], i
+		for ; at > 0 && p.before(&parts[at-1]); at-- {
+			parts[at] = parts[at-1]
+		}
+		parts[at] = p
+	}
+}
+
+func (p *part) before(other *part) bool {
+	if p.member != nil && p.rank >= 0 && other.rank >= 0 {
+		return p.rank < other.rank
+	}
+	return p.name < other.name
+}
+
+// label begins a member of a set.
+func (w *creations) label(p part) {
+	if w.buf[len(w.buf)-1] != '{' {
+		w.buf = append(w.buf, ',')
+	}
+	if p.label != "" {
+		w.buf = append(w.buf, p.label...)
+	} else {
+		w.buf = appendField(w.buf, p.name)
+	}
+}
+
+// appendField appends the name of a field with its colon.
+func appendField(b []byte, name string) []byte {
+	b = append(b, `"f`...)
+	colon := len(b) // where the name's quote comes
+	b = append(wire.AppendString(b, name), ':')
+	b[colon] = ':'
+	return b
+}
+
+// value writes what is managed of a value of a type, as a set, and reports whether anything is; otherwise what it has
+// written is to be dropped. before is what the empty object has there, had whether it has.
+func (w *creations) value(s *shape, was any, had bool, now any) (managed, ok bool) {
 	switch now := now.(type) {
 	case map[string]any:
-		if s.Map == nil {
-			return fields{}, false
-		}
 		before, is := was.(map[string]any)
-		if had && was != nil && !is {
-			return fields{}, false
+		switch {
+		case s.Map == nil || had && was != nil && !is:
+			return false, false
+		case s.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0:
+			w.buf = append(w.buf, "{}"...)
+			return !had || !jsontree.Equal(was, now), w.size.add(now)
 		}
-		if s.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0 {
-			return fields{own: !had || !jsontree.Equal(was, now)}, true
-		}
-		of, ok = w.members(s, before, now)
-		of.own = !had
-		return of, ok
+		begin := w.open(!had)
+		ok = w.members(s, before, now, nil)
+		return w.close(begin) || !had, ok
 	case []any:
-		if s.List == nil || had && was != nil {
-			return fields{}, false
+		switch {
+		case s.List == nil || had && was != nil:
+			return false, false
+		case s.List.ElementRelationship == smdschema.Atomic || len(now) == 0:
+			w.buf = append(w.buf, "{}"...)
+			return true, w.size.add(now)
 		}
-		if s.List.ElementRelationship == smdschema.Atomic || len(now) == 0 {
-			return fields{own: true}, true
-		}
-		of, ok = w.items(s, now)
-		of.own = !had
-		return of, ok
+		begin := w.open(!had)
+		ok = w.items(s, now)
+		return w.close(begin) || !had, ok
 	case nil:
-		return fields{own: !had}, s.known() && (!had || was == nil)
+		w.buf = append(w.buf, "{}"...)
+		return !had, s.known() && (!had || was == nil)
 	}
 	if s.Scalar == nil || !fits(*s.Scalar, now) {
-		return fields{}, false
+		return false, false
 	}
-	return fields{own: !had || !jsontree.Equal(was, now)}, true
+	w.buf = append(w.buf, "{}"...)
+	return !had || !jsontree.Equal(was, now), true
 }
 
-func (w walker) members(s *shape, before, now map[string]any) (of fields, ok bool) {
-	of.below = w.memory.take(len(now))
-	for name, member := range now {
-		managed, ok := w.member(s, name, before, member)
+// open begins the set of a value that has others in it, and returns where these come.
+func (w *creations) open(own bool) (begin int) {
+	w.buf = append(w.buf, '{')
+	if own {
+		w.buf = append(w.buf, `".":{}`...)
+	}
+	return len(w.buf)
+}
+
+// close ends a set, and reports whether something is managed below the value: if not, the set has no mark.
+func (w *creations) close(begin int) (below bool) {
+	if below = len(w.buf) > begin; !below {
+		w.buf = bytes.TrimSuffix(w.buf, []byte(`".":{}`))
+	}
+	w.buf = append(w.buf, '}')
+	return below
+}
+
+// members writes what is managed of the members of a map, unless they are left out.
+func (w *creations) members(s *shape, before, now map[string]any, leftOut func(name string) bool) bool {
+	begin := len(w.parts)
+	n, ok := w.gather(s, now)
+	if !ok {
+		return false
+	}
+	for i := begin; i < begin+n; i++ {
+		p, at := w.parts[i], len(w.buf)
+		was, had := before[p.name]
+		w.label(p)
+		managed, ok := w.value(p.in, was, had, p.value)
 		if !ok {
-			return of, false
+			return false
 		}
-		of.put(field{name: name, fields: managed})
+		if !managed || leftOut != nil && leftOut(p.name) {
+			w.buf = w.buf[:at]
+		}
 	}
-	of.sort()
-	return of, true
+	w.parts = w.parts[:begin]
+	return true
 }
 
-// items returns the fields below a list whose items have keys, or are themselves keys.
-func (w walker) items(s *shape, items []any) (of fields, ok bool) {
-	of.below = w.memory.take(len(items))
+// items writes what is managed of a list whose items have keys, or are themselves keys.
+func (w *creations) items(s *shape, items []any) bool {
+	if !w.size.count(len(items)) {
+		return false
+	}
+	begin, in := len(w.parts), s.item()
 	for _, item := range items {
 		name, ok := s.element(item)
 		if !ok {
-			return of, false
+			return false
 		}
-		managed, ok := w.value(s.item(), nil, false, item)
-		if !ok {
-			return of, false
-		}
-		managed.own = true
-		of.put(field{name: name, item: true, fields: managed})
+		w.parts = append(w.parts, part{name: name, value: item})
 	}
-	of.sort()
-	for i := 1; i < len(of.below); i++ {
-		if of.below[i].name == of.below[i-1].name {
-			return of, false
+	sortParts(w.parts[begin:])
+	for i := begin; i < begin+len(items); i++ {
+		p := w.parts[i]
+		if i > begin && p.name == w.parts[i-1].name {
+			return false
+		}
+		if w.buf[len(w.buf)-1] != '{' {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = append(wire.AppendString(w.buf, p.name), ':')
+		if _, ok := w.value(in, nil, false, p.value); !ok {
+			return false
 		}
 	}
-	return of, true
+	w.parts = w.parts[:begin]
+	return true
 }
 
 // element returns the name of an item of a list.

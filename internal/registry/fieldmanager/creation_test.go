@@ -112,7 +112,7 @@ func TestCreationsAreTrackedAsByTheLibrary(t *testing.T) {
 func TestCreationsShareMemoryWithoutMixing(t *testing.T) {
 	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
-	for _, keys := range []int{1, leastBlock - 1, 2, mostBlock, mostBlock + 1, 3} {
+	for _, keys := range []int{1, 24, 2, 25, mostParts, 2, 2 * mostParts, mostKept / 16, 3} {
 		data := map[string]any{}
 		for i := range keys {
 			data[fmt.Sprintf("key-%d-of-%d", i, keys)] = "v"

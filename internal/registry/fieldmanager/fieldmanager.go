@@ -76,15 +76,15 @@ func (m *Managers) Update(t kinds.Target, u, old *unstructured.Unstructured, man
 	if err != nil {
 		return nil, err
 	}
-	if !managed(u) || !managed(old) {
-		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
-		return nil, nil
-	}
 	manager = cmp.Or(manager, t.Manager, "unknown")
 	if old == nil && t.Subresource == "" {
 		if record, ok := f.created(u.Object, manager); ok {
 			return record, nil
 		}
+	}
+	if !managed(u) || !managed(old) {
+		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
+		return nil, nil
 	}
 	switch {
 	case old == nil:
@@ -161,7 +161,7 @@ type fieldManager struct {
 	// metadata.
 	ignored, ignoredMeta map[string]bool
 
-	unused sync.Pool    // of *memory, for creations
+	unused sync.Pool    // of *creations
 	used   atomic.Int64 // when it was last, in ns
 }
 

@@ -3,8 +3,6 @@ package fieldmanager
 import (
 	"slices"
 	"strings"
-
-	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // fields is what is managed in one place of an object: the value itself, if it is own, and
@@ -65,52 +63,8 @@ func (f *fields) equal(set fieldSet) bool {
 	return true
 }
 
-// append appends FieldsV1 in the canonical form.
-func (f *fields) append(b []byte) []byte {
-	b = append(b, '{')
-	if f.own && len(f.below) > 0 {
-		b = append(b, `".":{}`...)
-	}
-	for i := range f.below {
-		below := &f.below[i]
-		if b[len(b)-1] != '{' {
-			b = append(b, ',')
-		}
-		if below.item {
-			b = wire.AppendString(b, below.name)
-		} else {
-			b = append(b, `"f`...)
-			colon := len(b) // where the name's quote comes
-			b = wire.AppendString(b, below.name)
-			b[colon] = ':'
-		}
-		b = below.append(append(b, ':'))
-	}
-	return append(b, '}')
-}
-
 // fieldSet is what FieldsV1 is as decoded JSON: by the names of path elements.
 type fieldSet = map[string]any
-
-// set returns the fields as decoded JSON; nil for none.
-func (f *fields) set() fieldSet {
-	if !f.own && len(f.below) == 0 {
-		return nil
-	}
-	all := make(fieldSet, len(f.below)+1)
-	for i := range f.below {
-		below := &f.below[i]
-		name := below.name
-		if !below.item {
-			name = "f:" + name
-		}
-		all[name] = below.set()
-	}
-	if f.own && len(f.below) > 0 {
-		all["."] = fieldSet{}
-	}
-	return all
-}
 
 // put adds a field to a set: what is managed below it, and whether it is itself. It may change
 // below.

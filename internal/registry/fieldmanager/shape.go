@@ -1,6 +1,8 @@
 package fieldmanager
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -14,9 +16,9 @@ type shape struct {
 
 	in      *shapes
 	found   sync.Once
-	members map[string]*shape // those of a map that are declared
-	other   *shape            // every other member of a map; nil if it is none
-	items   *shape            // the items of a list; nil if it is none
+	members map[string]*member // those of a map that the schema names
+	other   *member            // every other member of a map
+	items   *shape             // the items of a list; nil if it is none
 }
 
 // shapes are those of a schema that were needed. There is one for each name, so that types which
@@ -75,24 +77,45 @@ func (s *shape) known() bool { return s.Scalar != nil || s.List != nil || s.Map 
 
 func (s *shape) find() {
 	if s.Map != nil {
-		s.members = make(map[string]*shape, len(s.Fields))
-		for _, field := range s.Fields {
-			s.members[field.Name] = s.in.of(field.Type)
+		s.members = make(map[string]*member, len(s.Fields))
+		fields := slices.SortedFunc(slices.Values(s.Fields), func(a, b smdschema.StructField) int {
+			return cmp.Compare(a.Name, b.Name)
+		})
+		for rank, field := range fields {
+			s.members[field.Name] = &member{
+				in: s.in.of(field.Type), label: string(appendField(nil, field.Name)), rank: rank,
+			}
 		}
-		s.other = s.in.of(s.Map.ElementType)
+		s.other = &member{in: s.in.of(s.Map.ElementType), rank: -1}
 	}
 	if s.List != nil { // besides: a value without a type may be either
 		s.items = s.in.of(s.List.ElementType)
 	}
 }
 
+// member is what a schema says of a member of a map, or of all those that it does not name.
+type member struct {
+	in    *shape
+	label string // the name in FieldsV1, with the colon; "": it is another one's
+	rank  int    // among those that are named, in the order of their names; -1: it is another one's
+}
+
 // member returns the shape of a member of a map.
 func (s *shape) member(name string) (of *shape, declared bool) {
-	s.found.Do(s.find)
-	if of, declared = s.members[name]; declared {
-		return of, true
+	m := s.about(name)
+	if m == nil {
+		return nil, false
 	}
-	return s.other, false
+	return m.in, m.rank >= 0
+}
+
+// about returns what the schema says of a member of a map; nil of what is no map.
+func (s *shape) about(name string) *member {
+	s.found.Do(s.find)
+	if m := s.members[name]; m != nil {
+		return m
+	}
+	return s.other
 }
 
 // item returns the shape of the items of a list.

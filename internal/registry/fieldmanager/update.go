@@ -234,7 +234,7 @@ type difference struct{ set, removed fieldSet }
 // differ compares two versions of an object, without what its manager cannot set and what nobody
 // manages.
 func (f *fieldManager) differ(was, now map[string]any) (d difference, ok bool) {
-	return walker{}.differMaps(f.root, f.tracked(was), f.tracked(now))
+	return f.root.differMaps(f.tracked(was), f.tracked(now))
 }
 
 // tracked returns the members of an object that can be managed through this target.
@@ -274,18 +274,18 @@ func (d *difference) put(name string, set, removed fieldSet) {
 }
 
 // differMaps compares two maps.
-func (w walker) differMaps(s *shape, was, now map[string]any) (d difference, ok bool) {
+func (s *shape) differMaps(was, now map[string]any) (d difference, ok bool) {
 	for name, member := range now {
 		in, _ := s.member(name)
 		if before, had := was[name]; had {
-			of, ok := w.differValues(in, before, member)
+			of, ok := in.differValues(before, member)
 			if !ok {
 				return d, false
 			}
 			d.put("f:"+name, of.set, of.removed)
 			continue
 		}
-		all, ok := w.whole(in, member)
+		all, ok := in.whole(member)
 		if !ok {
 			return d, false
 		}
@@ -296,7 +296,7 @@ func (w walker) differMaps(s *shape, was, now map[string]any) (d difference, ok 
 			continue
 		}
 		in, _ := s.member(name)
-		all, ok := w.whole(in, member)
+		all, ok := in.whole(member)
 		if !ok {
 			return d, false
 		}
@@ -306,13 +306,56 @@ func (w walker) differMaps(s *shape, was, now map[string]any) (d difference, ok 
 }
 
 // whole returns the field of a value that only one version has, with those below it.
-func (w walker) whole(s *shape, v any) (fieldSet, bool) {
-	of, ok := w.value(s, nil, false, v)
-	return of.set(), ok
+func (s *shape) whole(v any) (of fieldSet, ok bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if s.Map == nil {
+			return nil, false
+		}
+		if s.Map.ElementRelationship == smdschema.Atomic || len(v) == 0 {
+			return fieldSet{}, true
+		}
+		of = fieldSet{".": fieldSet{}}
+		for name, member := range v {
+			in, _ := s.member(name)
+			below, ok := in.whole(member)
+			if !ok {
+				return nil, false
+			}
+			of["f:"+name] = below
+		}
+		return of, true
+	case []any:
+		if s.List == nil {
+			return nil, false
+		}
+		if s.List.ElementRelationship == smdschema.Atomic || len(v) == 0 {
+			return fieldSet{}, true
+		}
+		return s.wholeItems(v)
+	case nil:
+		return fieldSet{}, s.known()
+	}
+	return fieldSet{}, s.Scalar != nil && fits(*s.Scalar, v)
+}
+
+// wholeItems is whole for a list whose items have keys, or are themselves keys.
+func (s *shape) wholeItems(items []any) (of fieldSet, ok bool) {
+	named, ok := s.byName(items)
+	if !ok {
+		return nil, false
+	}
+	of = fieldSet{".": fieldSet{}}
+	for name, item := range named {
+		if of[name], ok = s.item().whole(item); !ok {
+			return nil, false
+		}
+	}
+	return of, true
 }
 
 // differValues compares two values of a type.
-func (w walker) differValues(s *shape, was, now any) (d difference, ok bool) {
+func (s *shape) differValues(was, now any) (d difference, ok bool) {
 	if !s.known() || reflect.TypeOf(was) != reflect.TypeOf(now) { // 1 and 1.0 are equal in the library
 		return d, false
 	}
@@ -323,7 +366,7 @@ func (w walker) differValues(s *shape, was, now any) (d difference, ok bool) {
 		case s.Map == nil:
 			return d, false
 		case s.Map.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
-			return w.differMaps(s, before, now)
+			return s.differMaps(before, now)
 		}
 	case []any:
 		before := was.([]any) //nolint:forcetypeassert // it has the same type
@@ -331,7 +374,7 @@ func (w walker) differValues(s *shape, was, now any) (d difference, ok bool) {
 		case s.List == nil:
 			return d, false
 		case s.List.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
-			return w.differLists(s, before, now)
+			return s.differLists(before, now)
 		}
 	case nil:
 		return d, true
@@ -347,7 +390,7 @@ func (w walker) differValues(s *shape, was, now any) (d difference, ok bool) {
 }
 
 // differLists compares two lists whose items have keys, or are themselves keys.
-func (w walker) differLists(s *shape, was, now []any) (d difference, ok bool) {
+func (s *shape) differLists(was, now []any) (d difference, ok bool) {
 	if jsontree.Equal(was, now) {
 		return d, s.identifiable(now)
 	}
@@ -361,14 +404,14 @@ func (w walker) differLists(s *shape, was, now []any) (d difference, ok bool) {
 	}
 	for name, item := range after {
 		if old, had := before[name]; had {
-			of, ok := w.differValues(s.item(), old, item)
+			of, ok := s.item().differValues(old, item)
 			if !ok {
 				return d, false
 			}
 			d.put(name, of.set, of.removed)
 			continue
 		}
-		all, ok := w.whole(s.item(), item)
+		all, ok := s.item().whole(item)
 		if !ok {
 			return d, false
 		}
@@ -378,7 +421,7 @@ func (w walker) differLists(s *shape, was, now []any) (d difference, ok bool) {
 		if _, has := after[name]; has {
 			continue
 		}
-		all, ok := w.whole(s.item(), item)
+		all, ok := s.item().whole(item)
 		if !ok {
 			return d, false
 		}
