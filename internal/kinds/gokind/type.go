@@ -109,18 +109,24 @@ func (t *goType[T, P]) read(body []byte) tree.Object {
 	if err != nil {
 		return nil // cannot happen: a test decodes each kind
 	}
+	content, lessLists, ok := s.Decode(body)
+	switch {
+	case lessLists:
+		return t.readLists(s, body)
+	case !ok || !t.name(content):
+		return nil
+	}
+	return content
+}
+
+// readLists is read for a body with empty lists: of some it matters whether they are empty or left out.
+func (t *goType[T, P]) readLists(s *gotype.Struct, body []byte) tree.Object {
 	content, err := jsontree.DecodePlain(body)
 	if err != nil {
 		return nil
 	}
-	for name, want := range map[string]string{"kind": t.gvk.Kind, "apiVersion": t.apiVersion} {
-		if given, has := content[name]; has && given != want {
-			return nil
-		}
-		content[name] = want
-	}
 	reset, empty := resets(content), t.emptyLists(content)
-	if !s.Normalize(content) {
+	if !s.Normalize(content) || !t.name(content) {
 		return nil
 	}
 	keepEmpty(content, empty)
@@ -128,6 +134,18 @@ func (t *goType[T, P]) read(body []byte) tree.Object {
 		keepReset(content)
 	}
 	return content
+}
+
+// name gives content its kind and apiVersion, and reports whether it has no others.
+func (t *goType[T, P]) name(content tree.Object) bool {
+	for _, head := range [...]struct{ name, is string }{{"kind", t.gvk.Kind}, {"apiVersion", t.apiVersion}} {
+		if given, has := content[head.name]; !has {
+			content[head.name] = head.is
+		} else if given != head.is {
+			return false
+		}
+	}
+	return true
 }
 
 // readStruct decodes a body by way of the struct.

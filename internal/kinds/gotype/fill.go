@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,11 +21,15 @@ func (s *Struct) Fill(object any, tree map[string]any) bool {
 
 func (s *Struct) fill(to reflect.Value, tree map[string]any) bool {
 	for name, value := range tree {
-		f := s.fields[name]
+		f := s.names.Get(name)
 		if f == nil {
 			return false
 		}
-		if !f.typ.set(to.FieldByIndex(f.index), value) {
+		at := to.Field(f.index[0])
+		for _, i := range f.index[1:] { // of a struct that is embedded
+			at = at.Field(i)
+		}
+		if !f.typ.set(at, value) {
 			return false
 		}
 	}
@@ -92,14 +97,26 @@ func (t *valueType) setMembers(to reflect.Value, members map[string]any) bool {
 	if members == nil {
 		return true
 	}
-	if texts, is := reflect.TypeAssert[*map[string]string](to.Addr()); is {
-		*texts = make(map[string]string, len(members))
+	switch to := to.Addr().Interface().(type) { // nearly all maps are of these types
+	case *map[string]string:
+		*to = make(map[string]string, len(members))
 		for name, member := range members {
 			text, is := member.(string)
 			if !is {
 				return false
 			}
-			(*texts)[name] = text
+			(*to)[name] = text
+		}
+		return true
+	case *corev1.ResourceList:
+		*to = make(corev1.ResourceList, len(members))
+		for name, member := range members {
+			text, is := member.(string)
+			q, err := resource.ParseQuantity(text)
+			if !is || err != nil {
+				return false
+			}
+			(*to)[corev1.ResourceName(name)] = q
 		}
 		return true
 	}

@@ -22,15 +22,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Struct is a struct type as JSON has it. It is immutable and safe for concurrent use.
 type Struct struct {
 	fields  map[string]*field
-	ordered []*field       // the same ones
-	empty   map[string]any // the members of an empty one
-	message message        // as protobuf has it
+	names   jsontree.Names[field] // the same ones
+	ordered []*field              // the same ones
+	empty   map[string]any        // the members of an empty one
+	message message               // as protobuf has it
 }
 
 // field is a member of a struct.
@@ -121,6 +123,7 @@ func (c *structs) structOf(t reflect.Type) (*Struct, error) {
 		delete(c.made, t)
 		return nil, err
 	}
+	s.names = jsontree.NamesOf(s.fields)
 	s.message = messageOf(s.ordered, all)
 	return s, nil
 }

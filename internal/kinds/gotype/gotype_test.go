@@ -62,7 +62,11 @@ func check(tb testing.TB, typ reflect.Type, body []byte) (read bool) {
 		tb.Fatal(err)
 	}
 	got, err := jsontree.DecodePlain(body)
-	if err != nil || !s.Normalize(got) {
+	read = err == nil && s.Normalize(got)
+	if tree, _, ok := s.Decode(body); ok != read || ok && !cmp.Equal(got, tree) {
+		tb.Fatalf("%s\nis decoded by the way of a tree (%t) and in one pass (%t) differently: %s", body, read, ok, cmp.Diff(got, tree))
+	}
+	if !read {
 		return false
 	}
 	object := reflect.New(typ).Interface()

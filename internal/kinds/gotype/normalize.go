@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // Normalize makes of a tree what encoding the struct that it was decoded into would make,
@@ -17,7 +16,7 @@ import (
 // then, but decoding it gives what it gave before.
 func (s *Struct) Normalize(tree map[string]any) bool {
 	for name, value := range tree {
-		f := s.fields[name]
+		f := s.names.Get(name)
 		if f == nil {
 			return false
 		}
@@ -40,11 +39,7 @@ func (s *Struct) Normalize(tree map[string]any) bool {
 			tree[name] = normal
 		}
 	}
-	for name, value := range s.empty {
-		if _, has := tree[name]; !has {
-			tree[name] = runtime.DeepCopyJSONValue(value)
-		}
-	}
+	s.complete(tree)
 	return true
 }
 
@@ -145,6 +140,9 @@ func (t *valueType) text(value any, s string) (normal any, empty, ok bool) {
 	case bytesKind:
 		return value, s == "", canonicalBase64(s)
 	case quantityKind:
+		if plainQuantity(s) {
+			return value, false, true
+		}
 		return quantity(s)
 	case timeKind:
 		return value, false, canonicalTime(s, time.RFC3339)
@@ -163,6 +161,23 @@ func quantity(text string) (normal any, empty, ok bool) {
 		return nil, false, false
 	}
 	return q.String(), false, true
+}
+
+// plainQuantity reports whether a quantity is certainly encoded again as it is: most are a number below 1000 with a
+// usual suffix.
+func plainQuantity(s string) bool {
+	digits := 0
+	for digits < len(s) && digits < 3 && '0' <= s[digits] && s[digits] <= '9' {
+		digits++
+	}
+	if digits == 0 || s[0] == '0' {
+		return false
+	}
+	switch s[digits:] {
+	case "", "m", "k", "M", "G", "Ki", "Mi", "Gi":
+		return true
+	}
+	return false
 }
 
 func fits(n int64, bits int) bool {

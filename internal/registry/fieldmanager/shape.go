@@ -7,6 +7,8 @@ import (
 
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
 // shape is a type of a schema, resolved, and the shapes of what is in it, which the library looks
@@ -16,9 +18,9 @@ type shape struct {
 
 	in      *shapes
 	found   sync.Once
-	members map[string]*member // those of a map that the schema names
-	other   *member            // every other member of a map
-	items   *shape             // the items of a list; nil if it is none
+	members jsontree.Names[member] // those of a map that the schema names
+	other   *member                // every other member of a map
+	items   *shape                 // the items of a list; nil if it is none
 }
 
 // shapes are those of a schema that were needed. There is one for each name, so that types which
@@ -77,15 +79,16 @@ func (s *shape) known() bool { return s.Scalar != nil || s.List != nil || s.Map 
 
 func (s *shape) find() {
 	if s.Map != nil {
-		s.members = make(map[string]*member, len(s.Fields))
+		members := make(map[string]*member, len(s.Fields))
 		fields := slices.SortedFunc(slices.Values(s.Fields), func(a, b smdschema.StructField) int {
 			return cmp.Compare(a.Name, b.Name)
 		})
 		for rank, field := range fields {
-			s.members[field.Name] = &member{
+			members[field.Name] = &member{
 				in: s.in.of(field.Type), label: string(appendField(nil, field.Name)), rank: rank,
 			}
 		}
+		s.members = jsontree.NamesOf(members)
 		s.other = &member{in: s.in.of(s.Map.ElementType), rank: -1}
 	}
 	if s.List != nil { // besides: a value without a type may be either
@@ -112,7 +115,7 @@ func (s *shape) member(name string) (of *shape, declared bool) {
 // about returns what the schema says of a member of a map; nil of what is no map.
 func (s *shape) about(name string) *member {
 	s.found.Do(s.find)
-	if m := s.members[name]; m != nil {
+	if m := s.members.Get(name); m != nil {
 		return m
 	}
 	return s.other
