@@ -31,8 +31,9 @@ func (s *Set) timer(name, phase string, op upstream.Operation) *timer {
 	return &timer{of: s.durations, name: name, phase: phase, op: op}
 }
 
-// took counts a call that began at a time and has ended with err.
-func (t *timer) took(began time.Time, err error) {
+// took counts a call that began at a time and has ended with err now, which it returns: when the next one begins.
+func (t *timer) took(began time.Time, err error) time.Time {
+	now := time.Now()
 	kept, rejected := &t.allowed, "false"
 	if err != nil {
 		kept, rejected = &t.rejected, "true"
@@ -43,7 +44,8 @@ func (t *timer) took(began time.Time, err error) {
 		o = &found
 		kept.Store(o)
 	}
-	(*o).Observe(time.Since(began).Seconds())
+	(*o).Observe(now.Sub(began).Seconds())
+	return now
 }
 
 // Describe implements prometheus.Collector.

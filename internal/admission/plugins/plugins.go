@@ -157,14 +157,13 @@ func (s *Set) Waits(r *kinds.Resource, subresource string, op upstream.Operation
 // Admit implements admission.Plugin. What plugins have changed is brought into the form of its kind
 // once, after the last of them.
 func (s *Set) Admit(ctx context.Context, a upstream.Attributes, redo func() error) error {
-	w := writeOf(a)
+	w, began := writeOf(a), time.Now()
 	for _, p := range s.of(a) {
 		if p.Admit == nil {
 			continue
 		}
-		began := time.Now()
 		err := p.Admit(ctx, w)
-		if p.admit.took(began, err); err != nil {
+		if began = p.admit.took(began, err); err != nil {
 			return err
 		}
 	}
@@ -176,14 +175,13 @@ func (s *Set) Admit(ctx context.Context, a upstream.Attributes, redo func() erro
 
 // Validate implements admission.Plugin.
 func (s *Set) Validate(ctx context.Context, a upstream.Attributes) error {
-	w := writeOf(a)
+	w, began := writeOf(a), time.Now()
 	for _, p := range s.of(a) {
 		if p.Validate == nil {
 			continue
 		}
-		began := time.Now()
 		err := p.Validate(ctx, w)
-		if p.validate.took(began, err); err != nil {
+		if began = p.validate.took(began, err); err != nil {
 			return err
 		}
 	}

@@ -166,14 +166,9 @@ func (v Version) Frees(previous Version) int64 {
 // supersedes, zero if nothing.
 func (x *Index) Add(key string, v, previous Version) {
 	supersedes := previous.Revision != 0
-	h, ok := x.Keys.Get(key)
-	if !ok {
-		h.Key = key
-	}
-	h.Versions = append(h.Versions, v)
-	x.Keys.Set(h.Key, h)
-	r := x.Resource(store.ResourceOf(h.Key))
-	r.Changes = append(r.Changes, Change{Revision: v.Revision, Key: h.Key, Supersedes: supersedes})
+	key = x.put(key, v, supersedes)
+	r := x.Resource(store.ResourceOf(key))
+	r.Changes = append(r.Changes, Change{Revision: v.Revision, Key: key, Supersedes: supersedes})
 	switch {
 	case v.Deleted:
 		r.Live--
@@ -182,6 +177,24 @@ func (x *Index) Add(key string, v, previous Version) {
 	}
 	live := int64(v.Size) - v.Frees(previous)
 	x.LiveBytes, r.LiveBytes, r.Retained = x.LiveBytes+live, r.LiveBytes+live, r.Retained+int64(v.Size)
+}
+
+// put appends a version to those of a key, and returns the key as they have it. Most versions that supersede nothing are
+// the first of their key: then it walks down the tree once instead of twice.
+func (x *Index) put(key string, v Version, supersedes bool) string {
+	var h History
+	var known bool
+	if supersedes {
+		h, known = x.Keys.Get(key)
+	}
+	if !known {
+		if h, known = x.Keys.Set(key, History{Key: key, Versions: []Version{v}}); !known {
+			return key
+		}
+	}
+	h.Versions = append(h.Versions, v)
+	x.Keys.Set(h.Key, h)
+	return h.Key
 }
 
 // Span is a range of keys: start <= key < end.
@@ -306,19 +319,7 @@ func (x *Index) Load(r format.Placed, segment uint32) {
 		Revision: r.Revision, Create: r.Create, Millis: r.Millis,
 		Segment: segment, Offset: uint32(r.Offset), Size: uint32(r.Size), Deleted: r.Kind == format.KindDelete,
 	}
-	key := r.Key
-	var h History
-	var known bool
-	if r.Previous == 0 { // most likely the first of its key: one walk down the tree instead of two
-		h, known = x.Keys.Set(key, History{Key: key, Versions: []Version{v}})
-	} else if h, known = x.Keys.Get(key); !known {
-		x.Keys.Set(key, History{Key: key, Versions: []Version{v}})
-	}
-	if known {
-		key = h.Key
-		h.Versions = append(h.Versions, v)
-		x.Keys.Set(key, h)
-	}
+	key := x.put(r.Key, v, r.Previous != 0)
 	res := x.Resource(store.ResourceOf(key))
 	res.Changes = append(res.Changes, Change{Revision: r.Revision, Key: key, Supersedes: r.Previous != 0})
 }
