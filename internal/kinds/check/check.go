@@ -29,6 +29,16 @@ func below(at *field.Path, name string) *field.Path {
 	return at.Child(name)
 }
 
+// Labels checks labels as apimachinery's validation does, which decides on those that are not certainly valid.
+func Labels(at *field.Path, labels map[string]string) field.ErrorList {
+	for key, value := range labels {
+		if !kinds.IsQualified(key) || value != "" && !kinds.IsLabelValue(value) {
+			return metavalidation.ValidateLabels(labels, at)
+		}
+	}
+	return nil
+}
+
 // OneOf requires the field name of what is at a path, or with "" that itself, to have one
 // of the supported values; an empty one is missing. As in the other checks that take a
 // name, only an error costs the memory of the field's path.

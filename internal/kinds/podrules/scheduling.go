@@ -17,7 +17,7 @@ import (
 func checkScheduling(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.NodeSelector) > 0 {
-		errs = append(errs, metavalidation.ValidateLabels(spec.NodeSelector, at.Child("nodeSelector"))...)
+		errs = append(errs, check.Labels(at.Child("nodeSelector"), spec.NodeSelector)...)
 	}
 	for i := range spec.Tolerations {
 		errs = append(errs, Toleration(at.Child("tolerations").Index(i), &spec.Tolerations[i])...)

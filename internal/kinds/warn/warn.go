@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	netutils "k8s.io/utils/net"
+
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // most is how many warnings are made about one object. An answer has room for fewer: 4096
@@ -97,7 +99,7 @@ func (l *List) WholeBytes(at func() *field.Path, amounts corev1.ResourceList, na
 // Hostname returns the warning about a name that the hosts of pods cannot have; used says
 // where it is used.
 func (l *List) Hostname(name, used string) {
-	if why := validation.IsDNS1123Label(name); len(why) > 0 {
+	if why := kinds.LabelName(name); len(why) > 0 {
 		l.Say(
 			"metadata.name: this is used in %s, which can result in surprising behavior; a DNS label is recommended: %v",
 			used,
