@@ -2,8 +2,8 @@
 // encoding that does: it knows the fields and their types, and which of them are always
 // there or never when they are empty. It does so in place, and in a quarter of the time.
 //
-// A [Struct] is what is known of a struct type, found once by
-// reflection. It also converts between trees and structs ([Struct.Fill], [Struct.Tree]), and
+// A [Struct] is what is known of a struct type, found once by reflection. It also decodes JSON so in one pass
+// ([Struct.Decode]), converts between trees and structs ([Struct.Fill], [Struct.Tree]), and
 // writes protobuf messages as JSON without either ([Struct.AppendMessage]).
 package gotype
 

@@ -2,7 +2,8 @@
 // sigs.k8s.io/json does, in half of the time, as long as nothing is unusual in them.
 //
 // A [Part] is what of
-// an object is needed, where the rest need not be decoded.
+// an object is needed, where the rest need not be decoded. A [Reader] is for who knows what is in the object. [Names] are
+// what is known of members.
 package jsontree
 
 import (
