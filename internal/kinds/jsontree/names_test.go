@@ -7,12 +7,12 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
-// TestNamesAreFound: names of the same length that begin and end with the same letters, and the empty one, are told apart.
+// TestNamesAreFound: also those that are the same where the search looks, and the empty one.
 func TestNamesAreFound(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 3, 64, 1000} {
 		known := map[string]*string{}
 		for i := range n {
-			name := fmt.Sprintf("a%03d-%03[1]dz", i)
+			name := fmt.Sprintf("a%03dm%03[1]dz", i)
 			if i == 2 {
 				name = ""
 			}
@@ -24,7 +24,7 @@ func TestNamesAreFound(t *testing.T) {
 				t.Errorf("of %d: %q is found as %v", n, name, got)
 			}
 		}
-		for _, name := range []string{"a999-999y", "b", "a"} {
+		for _, name := range []string{"a000m001z", "a999m999y", "b", "a"} {
 			if got := names.Get(name); got != nil {
 				t.Errorf("of %d: %q, which is not there, is found as %q", n, name, *got)
 			}
