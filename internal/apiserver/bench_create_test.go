@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
@@ -31,36 +29,14 @@ func BenchmarkCreate(b *testing.B) {
 			handler, _, _ := loaded(b, 1)
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
-				post(b, handler, c.resource,
-					fmt.Sprintf(`%s,"metadata":{"name":"made-%d","labels":{"app":"bench"}},%s}`, c.head, n, c.tail))
+				body := fmt.Sprintf(`%s,"metadata":{"name":"made-%d","labels":{"app":"bench"}},%s}`, c.head, n, c.tail)
+				r := get(b, "/api/v1/namespaces/default/"+c.resource, "Content-Type: application/json")
+				r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader(body)), int64(len(body))
+				w := &sink{header: http.Header{}}
+				if handler.ServeHTTP(w, r); w.status != http.StatusCreated {
+					b.Fatalf("status %d", w.status)
+				}
 			}
 		})
-	}
-}
-
-// BenchmarkCreateTogether creates ConfigMaps as BenchmarkCreate does, 256 at a time: with -mutexprofile and -blockprofile it
-// shows what they wait for.
-func BenchmarkCreateTogether(b *testing.B) {
-	handler, _, _ := loaded(b, 1)
-	data := strings.Repeat("x", 780)
-	b.ReportAllocs()
-	b.SetParallelism(256 / runtime.GOMAXPROCS(0))
-	var n atomic.Int64
-	b.RunParallel(func(more *testing.PB) {
-		for more.Next() {
-			post(b, handler, "configmaps", fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"made-%d"},`+
-				`"data":{"a":"%s"}}`, n.Add(1), data))
-		}
-	})
-}
-
-// post creates an object through the handler.
-func post(b *testing.B, handler http.Handler, resource, body string) {
-	b.Helper()
-	r := get(b, "/api/v1/namespaces/default/"+resource, "Content-Type: application/json")
-	r.Method, r.Body, r.ContentLength = http.MethodPost, io.NopCloser(strings.NewReader(body)), int64(len(body))
-	w := &sink{header: http.Header{}}
-	if handler.ServeHTTP(w, r); w.status != http.StatusCreated {
-		b.Errorf("status %d", w.status)
 	}
 }
