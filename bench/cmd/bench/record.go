@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -33,7 +30,7 @@ func keep(ctx context.Context, root string, runs ...cases.Recorded) error {
 		return err
 	}
 	for _, run := range runs {
-		if run.Commit, err = commit(ctx, root); err != nil {
+		if run.Commit, err = cases.Commit(ctx, root); err != nil {
 			return err
 		}
 		if run.Date == "" {
@@ -48,15 +45,4 @@ func keep(ctx context.Context, root string, runs ...cases.Recorded) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(root, "docs", "performance.md"), []byte(record.Page()), 0o644) //nolint:gosec // a page is for everybody
-}
-
-// commit names what is measured: the commit of a checkout, with a + if it was changed since.
-func commit(ctx context.Context, root string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*")
-	cmd.Dir = root
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("ask git for the commit of %s: %w", root, err)
-	}
-	return string(bytes.TrimSpace(out)), nil
 }

@@ -1,10 +1,13 @@
 package cases
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"slices"
 
 	"github.com/gapless-io/gapless/bench/internal/peer"
@@ -63,6 +66,17 @@ func (r *Record) Write(path string) error {
 		return fmt.Errorf("record: %w", err)
 	}
 	return os.WriteFile(path, append(raw, '\n'), 0o644) //nolint:gosec // it is a file of the repository
+}
+
+// Commit names what is measured: the commit of a checkout, with a + if it was changed since.
+func Commit(ctx context.Context, root string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("ask git for the commit of %s: %w", root, err)
+	}
+	return string(bytes.TrimSpace(out)), nil
 }
 
 // Add adds a run. What it measured again is removed from the runs before.

@@ -58,6 +58,7 @@ const (
 	UserPart                      // about half of Structured: what a user applies
 	ControllerPart                // the rest of Structured: what a controller applies
 	TwoKilobytes                  // a custom resource like Payload, that has 2 KB as servers return it
+	Small                         // a ConfigMap with 300 bytes of data
 )
 
 // Object is what is written.
@@ -81,7 +82,7 @@ func Namespaced(namespace string) string { return Base + "namespaces/" + namespa
 func (o Object) Collection() string {
 	switch o.Content {
 	case Payload, Structured, Large, UserPart, ControllerPart, TwoKilobytes:
-	case ConfigMap:
+	case ConfigMap, Small:
 		return "/api/v1/namespaces/" + o.Namespace + "/configmaps"
 	case Pod:
 		return "/api/v1/namespaces/" + o.Namespace + "/pods"
@@ -95,7 +96,7 @@ func (o Object) append(b []byte, s Stamp) []byte {
 	version, kind := cmp.Or(o.Group, Group)+"/v1", Kind
 	switch o.Content {
 	case Payload, Structured, Large, UserPart, ControllerPart, TwoKilobytes:
-	case ConfigMap:
+	case ConfigMap, Small:
 		version, kind = "v1", "ConfigMap"
 	case Pod:
 		version, kind = "v1", "Pod"
@@ -135,6 +136,8 @@ func (o Object) render(b []byte, s Stamp) []byte {
 		return fmt.Appendf(b, controllerPart, s.Seq%1000, o.Shard, s)
 	case TwoKilobytes:
 		return fmt.Appendf(b, `"spec":{"payload":"%s%s","shard":%q,"stamp":"%s"}}`, text, text[:300], o.Shard, s)
+	case Small:
+		return fmt.Appendf(b, `"data":{"text":"%s","stamp":"%s"}}`, text[:250], s)
 	}
 	return b
 }

@@ -51,6 +51,8 @@ type Program struct {
 	Store *Store
 	// Body is the file that a stock server answers with, and Coding its Content-Encoding.
 	Body, Coding string
+	// Flags are further ones of gapless serve.
+	Flags []string
 }
 
 // Build builds the program of that name from the checkout at root into dir.
@@ -135,6 +137,7 @@ func (s *Server) start(ctx context.Context) error {
 		if s.Debug {
 			args = append(args, "--debug-listen", "127.0.0.1:0")
 		}
+		args = append(args, s.Flags...)
 		if err := s.run(ctx, args, io.Discard); err != nil {
 			return err
 		}
