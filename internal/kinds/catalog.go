@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"iter"
+	"maps"
 	"slices"
 )
 
@@ -14,6 +15,8 @@ type Catalog struct {
 	list []*Resource
 	// storage has the storage version of each resource, served or not.
 	storage map[GroupResource]*Resource
+	// stored are those of storage, sorted as list is.
+	stored []*Resource
 	// unserved has the versions that are not served.
 	unserved []*Resource
 	groups   []Group
@@ -34,33 +37,10 @@ type GroupVersion struct {
 
 // NewCatalog returns a catalog of these resources. Of two with the same version of the same
 // resource, the later one wins.
-func NewCatalog(resources ...*Resource) *Catalog {
-	byGVR := make(map[GroupVersionResource]*Resource, len(resources))
-	for _, r := range resources {
-		byGVR[r.GVR()] = r
-	}
-	return index(byGVR)
-}
+func NewCatalog(resources ...*Resource) *Catalog { return (&Catalog{}).With(resources...) }
 
-// index builds the views of a catalog from all its resources.
-func index(all map[GroupVersionResource]*Resource) *Catalog {
-	c := &Catalog{
-		byGVR:   make(map[GroupVersionResource]*Resource, len(all)),
-		list:    make([]*Resource, 0, len(all)),
-		storage: make(map[GroupResource]*Resource, len(all)),
-	}
-	for gvr, r := range all {
-		if r.Version == r.StorageVersion {
-			c.storage[r.GR()] = r
-		}
-		if r.Unserved {
-			c.unserved = append(c.unserved, r)
-			continue
-		}
-		c.byGVR[gvr] = r
-		c.list = append(c.list, r)
-	}
-	slices.SortFunc(c.list, compareResources)
+// group builds the groups from the list.
+func (c *Catalog) group() {
 	for start := 0; start < len(c.list); {
 		first := c.list[start]
 		end := start + 1
@@ -77,7 +57,6 @@ func index(all map[GroupVersionResource]*Resource) *Catalog {
 		)
 		start = end
 	}
-	return c
 }
 
 // Lookup returns a served version of a resource.
@@ -118,14 +97,7 @@ func (c *Catalog) All() iter.Seq[*Resource] {
 
 // Stored returns the storage version of every resource, in the order of
 // discovery: one for each resource that has a cache and keys in the store.
-func (c *Catalog) Stored() []*Resource {
-	stored := make([]*Resource, 0, len(c.storage))
-	for _, r := range c.storage {
-		stored = append(stored, r)
-	}
-	slices.SortFunc(stored, compareResources)
-	return stored
-}
+func (c *Catalog) Stored() []*Resource { return c.stored }
 
 // Groups returns the served groups and versions in the order of discovery.
 func (c *Catalog) Groups() []Group { return c.groups }
@@ -133,28 +105,74 @@ func (c *Catalog) Groups() []Group { return c.groups }
 // With returns a catalog that also has these resources. It replaces all former versions of
 // the same resources.
 func (c *Catalog) With(resources ...*Resource) *Catalog {
-	replaced := make(map[GroupResource]bool, len(resources))
+	replaced, last := make(map[GroupResource]bool, len(resources)), make(map[GroupVersionResource]*Resource, len(resources))
 	for _, r := range resources {
-		replaced[r.GR()] = true
+		replaced[r.GR()], last[r.GVR()] = true, r
 	}
-	all := c.except(func(gr GroupResource) bool { return replaced[gr] })
+	next := c.except(replaced)
 	for _, r := range resources {
-		all[r.GVR()] = r
+		if last[r.GVR()] == r {
+			next.add(r)
+		}
 	}
-	return index(all)
+	next.group()
+	return next
 }
 
 // Without returns a catalog that has no version of this resource.
 func (c *Catalog) Without(gr GroupResource) *Catalog {
-	return index(c.except(func(other GroupResource) bool { return other == gr }))
+	next := c.except(map[GroupResource]bool{gr: true})
+	next.group()
+	return next
 }
 
-func (c *Catalog) except(gone func(GroupResource) bool) map[GroupVersionResource]*Resource {
-	all := make(map[GroupVersionResource]*Resource, len(c.list)+1)
-	for r := range c.All() {
-		if !gone(r.GR()) {
-			all[r.GVR()] = r
+// except copies a catalog without some resources. Its lists stay sorted, so that a definition more among thousands sorts
+// none of the others.
+func (c *Catalog) except(gone map[GroupResource]bool) *Catalog {
+	next := &Catalog{
+		byGVR: maps.Clone(c.byGVR), list: slices.Clone(c.list), storage: maps.Clone(c.storage),
+		stored: slices.Clone(c.stored), unserved: slices.Clone(c.unserved),
+	}
+	if next.byGVR == nil {
+		next.byGVR, next.storage = map[GroupVersionResource]*Resource{}, map[GroupResource]*Resource{}
+	}
+	is := func(r *Resource) bool { return gone[r.GR()] }
+	if !slices.ContainsFunc(c.list, is) && !slices.ContainsFunc(c.unserved, is) {
+		return next
+	}
+	for _, r := range c.list {
+		if is(r) {
+			delete(next.byGVR, r.GVR())
 		}
 	}
-	return all
+	for gr := range gone {
+		delete(next.storage, gr)
+	}
+	next.list, next.stored = slices.DeleteFunc(next.list, is), slices.DeleteFunc(next.stored, is)
+	next.unserved = slices.DeleteFunc(next.unserved, is)
+	return next
+}
+
+// add puts one version of a resource into a catalog that nobody else has yet.
+func (c *Catalog) add(r *Resource) {
+	if r.Version == r.StorageVersion {
+		c.storage[r.GR()] = r
+		c.stored = inserted(c.stored, r)
+	}
+	if r.Unserved {
+		c.unserved = append(c.unserved, r)
+		return
+	}
+	c.byGVR[r.GVR()] = r
+	c.list = inserted(c.list, r)
+}
+
+// inserted returns a sorted list with one more, in the place of the same version of the same resource.
+func inserted(list []*Resource, r *Resource) []*Resource {
+	i, found := slices.BinarySearchFunc(list, r, compareResources)
+	if found {
+		list[i] = r
+		return list
+	}
+	return slices.Insert(list, i, r)
 }

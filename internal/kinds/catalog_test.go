@@ -1,6 +1,9 @@
 package kinds_test
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +80,52 @@ func TestWithReplacesEveryVersionAndKeepsTheOldCatalog(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"/v1/pods", "z.io/v1/things", "z.io/v1beta1/things"}, paths(old.Resources())); diff != "" {
 		t.Errorf("the old catalog changed (-want +got):\n%s", diff)
+	}
+}
+
+// TestCatalogsThatGrowAndShrinkAreAsIfMadeAtOnce: With and Without keep what is sorted, and sort nothing again.
+func TestCatalogsThatGrowAndShrinkAreAsIfMadeAtOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // a test that can be repeated
+	has, c := map[runtimeschema.GroupResource][]*kinds.Resource{}, kinds.NewCatalog()
+	for range 2000 {
+		gr := runtimeschema.GroupResource{
+			Group: []string{"", "apps", "a.io", "b.io"}[random.IntN(4)], Resource: fmt.Sprint("r", random.IntN(8)),
+		}
+		if random.IntN(3) == 0 {
+			delete(has, gr)
+			c = c.Without(gr)
+		} else {
+			versions := []string{"v1", "v2", "v1beta1"}[:1+random.IntN(3)]
+			has[gr] = nil
+			for _, v := range versions {
+				r := res(gr.Group + "/" + v + "/" + gr.Resource + "!" + versions[0])
+				r.Unserved = random.IntN(4) == 0
+				has[gr] = append(has[gr], r)
+			}
+			c = c.With(has[gr]...)
+		}
+		want := kinds.NewCatalog(slices.Concat(slices.Collect(maps.Values(has))...)...)
+		for name, lists := range map[string][2][]*kinds.Resource{
+			"resources": {want.Resources(), c.Resources()},
+			"stored":    {want.Stored(), c.Stored()},
+			"all":       {slices.Collect(want.All()), slices.Collect(c.All())},
+		} {
+			sorted := func(r []*kinds.Resource) []string {
+				if name == "all" { // in no order
+					return slices.Sorted(slices.Values(paths(r)))
+				}
+				return paths(r)
+			}
+			if diff := cmp.Diff(sorted(lists[0]), sorted(lists[1])); diff != "" {
+				t.Fatalf("%s after a change of %v (-want +got):\n%s", name, gr, diff)
+			}
+		}
+		if len(c.Groups()) != len(want.Groups()) {
+			t.Fatalf("%d groups, want %d", len(c.Groups()), len(want.Groups()))
+		}
+		if _, known := c.Storage(gr); known != (has[gr] != nil) {
+			t.Fatalf("%v is there: %t", gr, known)
+		}
 	}
 }
 
