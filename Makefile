@@ -78,6 +78,10 @@ bench: ## Play the work BENCH against gapless and upstream, and print how they c
 bench-informer: ## Measure the informer's runs BENCH beside client-go's, and print how they compare
 	cd bench && $(GO) build -o ../bin/bench-informer ./informer && ../bin/bench-informer -run '$(BENCH)' $(BENCHFLAGS)
 
+.PHONY: bench-growth
+bench-growth: ## Measure how costs grow with what a server holds (half an hour; BENCH: the dimensions), and print the page
+	cd bench && $(GO) run ./cmd/growth --run '$(BENCH)' $(BENCHFLAGS)
+
 conformance: ## Run the stores through their suite, and the server against upstream (FULL=-full: minutes more)
 	$(GO) test -count=1 ./internal/store/...
 	cd conformance/oracle && $(GO) test -count=1 ./...

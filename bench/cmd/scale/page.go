@@ -63,7 +63,7 @@ func rest(c scale.Costs) string {
 	return fmt.Sprintf(`
 ## Watchers that select
 Kubelets watch the pods of their own node: a change is for one watcher. A server finds it by an index, whatever the
-number of watches, so that memory counts: %d watches need %d relays of 4 GB. Each relay takes over all changes, and
+number of watches ([growth.md](growth.md)), so that memory counts: %d watches need %d relays of 4 GB. Each relay takes over all changes, and
 %.0f a second keep %.1f of its processors busy where each has a sync of its own; changes that come together share it
 (98 000 a second in `+"`BenchmarkAppend`"+` of internal/mirror). `+"`relay --shard`"+` divides resources, not objects.
 

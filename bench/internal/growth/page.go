@@ -10,9 +10,6 @@ import (
 // logarithmic is the greatest exponent that O(log n) is taken to have at these sizes, with what measurements vary by.
 const logarithmic = 0.2
 
-// why says of operations, by dimension and name, why they are worse than O(log n), or what else a reader should know.
-func why(dimension, operation string) string { return causes()[dimension+": "+operation] }
-
 // Page returns docs/growth.md.
 func (r *Record) Page() string {
 	var b strings.Builder
@@ -27,9 +24,11 @@ of what was created for a size. Objects are ConfigMaps with 300 bytes of data.
 
 The slope is the exponent of n, fitted by least squares of the logarithms to the largest four sizes: 0 is a constant, 1 is
 in proportion to n, and O(log n) is about 0.1 at these sizes. Up to ` + fmt.Sprint(logarithmic) +
-		` counts as O(log n), because measurements vary; a slope below 0 is
-a fixed cost that is shared by more.
-` + "`cd bench && go run ./cmd/growth --record`" + ` measures again, in about half an hour, and keeps [all points](../bench/log/growth.json).
+		` counts as O(log n), because measurements vary.
+A slope below 0 is a fixed cost that more share, or garbage that is not collected yet: memory is what is resident once it
+has settled, less what was there before the first. A fixed cost also hides a part that grows: compare the last two sizes.
+` + "`cd bench && go run ./cmd/growth --record`" + ` measures again, in about half an hour, and keeps
+[all points](../bench/log/growth.json).
 
 `)
 	b.WriteString(r.worse())
