@@ -125,5 +125,6 @@ func keep(root string, measured ...growth.Measured) error {
 	if err := record.Write(path); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(root, "docs", "growth.md"), []byte(record.Page()), 0o644) //nolint:gosec // a page is for everybody
+	//nolint:gosec // a page is for everybody
+	return os.WriteFile(filepath.Join(root, "docs", "growth.md"), []byte(record.Page()), 0o644)
 }

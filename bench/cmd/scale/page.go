@@ -63,9 +63,10 @@ func rest(c scale.Costs) string {
 	return fmt.Sprintf(`
 ## Watchers that select
 Kubelets watch the pods of their own node: a change is for one watcher. A server finds it by an index, whatever the
-number of watches ([growth.md](growth.md)), so that memory counts: %d watches need %d relays of 4 GB. Each relay takes over all changes, and
-%.0f a second keep %.1f of its processors busy where each has a sync of its own; changes that come together share it
-(98 000 a second in `+"`BenchmarkAppend`"+` of internal/mirror). `+"`relay --shard`"+` divides resources, not objects.
+number of watches ([growth.md](growth.md)), so that memory counts: %d watches need %d relays of 4 GB. Each
+relay takes over all changes, and %.0f a second keep %.1f of its processors busy where each has a sync of its own;
+changes that come together share it (98 000 a second in `+"`BenchmarkAppend`"+` of internal/mirror).
+`+"`relay --shard`"+` divides resources, not objects.
 
 ## Leases
 A million nodes renew a lease each every 10 s: 100 000 updates a second of one resource. Through HTTPS they need %.1f

@@ -19,8 +19,7 @@ Peers: **generic** is the API server of Kubernetes without built-in kinds (` + "
 **kube-apiserver** 1.37 itself with etcd, for ConfigMaps and Pods, **client-go** its informers. A relay, before the server
 that is named, has goals of its own. The [diary](../bench/log/diary.md) says what the cases do, how they are measured, and
 why figures are what they are; **stock** is the standard library's TLS server with the same answer in memory.
-` + "`make bench BENCHFLAGS=--record`" + ` measures again and writes this page, which nobody edits.
-[growth.md](growth.md) says how costs grow with what a server holds.
+` + "`make bench BENCHFLAGS=--record`" + ` measures again and writes this page, which nobody edits. [How costs grow](growth.md).
 
 `
 

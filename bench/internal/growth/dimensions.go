@@ -31,19 +31,27 @@ func Dimensions() []Dimension {
 			Name: "writers", Title: "Writers, each of which creates one object after the other",
 			Sizes: []int{1, 4, 16, 64, 256, 1024}, open: writers,
 		},
-		{Name: "namespaces", Title: "Namespaces, with one object each", Sizes: []int{10, 40, 160, 640, 2500, 10_000}, open: namespaces},
 		{
-			Name: "definitions", Title: "Definitions of custom resources, 20 in a group", Sizes: []int{10, 30, 125, 500, 2000}, open: definitions,
+			Name: "namespaces", Title: "Namespaces, with one object each", Sizes: []int{10, 40, 160, 640, 2500, 10_000},
+			open: namespaces,
+		},
+		{
+			Name: "definitions", Title: "Definitions of custom resources, 20 in a group", Sizes: []int{10, 30, 125, 500, 2000},
+			open: definitions,
 		},
 		{
 			Name: "watchers", Title: "Watchers, each of which selects one object, by namespace, by name or by label",
 			Sizes: []int{50, 200, 800, 3200, 12_500, 50_000}, flags: []string{"--max-watches", unlimited}, open: watchers,
 		},
 		{
-			Name: "history", Title: "Changes that are kept, of 1 000 objects", Sizes: []int{1000, 4000, 16_000, 64_000, 250_000, 1_000_000},
+			Name: "history", Title: "Changes that are kept, of 1 000 objects",
+			Sizes: []int{1000, 4000, 16_000, 64_000, 250_000, 1_000_000},
 			flags: []string{"--history", "0", "--history-bytes", "0", "--max-resets-per-minute", unlimited}, open: history,
 		},
-		{Name: "objects", Title: "Objects of one resource in one namespace", Sizes: []int{1000, 4000, 16_000, 64_000, 250_000, 1_000_000}, open: objects},
+		{
+			Name: "objects", Title: "Objects of one resource in one namespace",
+			Sizes: []int{1000, 4000, 16_000, 64_000, 250_000, 1_000_000}, open: objects,
+		},
 	}
 }
 
@@ -93,7 +101,9 @@ func objects(ctx context.Context, r *run) (func(ctx context.Context, n int) erro
 			operation{name: "update", clients: clients, do: func(conn wire.Conn, i int) error {
 				return write(conn, small("default", filled(scattered(i, n))), i, (*load.Writer).Update)
 			}},
-			operation{name: "list limit=500", do: func(conn wire.Conn, _ int) error { return get(conn, configMaps+"?limit=500") }},
+			operation{
+				name: "list limit=500", do: func(conn wire.Conn, _ int) error { return get(conn, configMaps+"?limit=500") },
+			},
 			operation{name: "list of a namespace of 100 objects", do: func(conn wire.Conn, _ int) error {
 				return get(conn, "/api/v1/namespaces/hundred/configmaps")
 			}},
@@ -253,7 +263,9 @@ func (r *run) deletions(ctx context.Context, n int) error {
 		}
 		used, err := r.used(func() error {
 			for i := range together {
-				if err := do(r.conns[0], wire.Request{Method: http.MethodDelete, Path: "/api/v1/namespaces/" + doomed(i)}); err != nil {
+				if err := do(r.conns[0], wire.Request{
+					Method: http.MethodDelete, Path: "/api/v1/namespaces/" + doomed(i),
+				}); err != nil {
 					return err
 				}
 			}
@@ -352,7 +364,8 @@ func definitions(ctx context.Context, r *run) (func(ctx context.Context, n int) 
 				_, path := defined(0)
 				path = strings.Replace(path, "/v1/", "/v1/namespaces/default/", 1)
 				return do(conn, wire.Request{Method: http.MethodPost, Path: path, Body: fmt.Appendf(nil,
-					`{"apiVersion":"g0000.growth.example/v1","kind":"Bench0","metadata":{"name":"made-%d-%d"},"spec":{"shard":"a"}}`, n, i)})
+					`{"apiVersion":"g0000.growth.example/v1","kind":"Bench0","metadata":{"name":"made-%d-%d"},`+
+						`"spec":{"shard":"a"}}`, n, i)})
 			}},
 			operation{name: "read discovery", do: discovery},
 			operation{name: "read the root of OpenAPI v3", do: openapi},
