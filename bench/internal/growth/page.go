@@ -47,14 +47,14 @@ has settled, less what was there before the first. A fixed cost also hides a par
 func (r *Record) worse() string {
 	var b strings.Builder
 	b.WriteString("## Worse than O(log n)\n")
-	any := false
+	found := false
 	for _, m := range r.Dimensions {
 		for _, c := range m.sorted() {
 			slope := Slope(m.Sizes, c.Values)
 			if !(slope > logarithmic) || c.Unit == rate {
 				continue
 			}
-			any = true
+			found = true
 			line := fmt.Sprintf("- **%s: %s**, n to the power of %.2f.", m.Name, c.Operation, slope)
 			if cause := why(m.Name, c.Operation); cause != "" {
 				line += " " + cause
@@ -62,7 +62,7 @@ func (r *Record) worse() string {
 			b.WriteString(wrap(line, 125) + "\n")
 		}
 	}
-	if !any {
+	if !found {
 		b.WriteString("Nothing.\n")
 	}
 	return b.String()
@@ -72,7 +72,7 @@ func (r *Record) worse() string {
 const rate = "/s"
 
 // sorted returns the curves, the steepest first.
-func (m Measured) sorted() []Curve {
+func (m *Measured) sorted() []Curve {
 	all := slices.Clone(m.Curves)
 	slices.SortStableFunc(all, func(a, b Curve) int {
 		as, bs := Slope(m.Sizes, a.Values), Slope(m.Sizes, b.Values)
@@ -93,7 +93,7 @@ func (m Measured) sorted() []Curve {
 }
 
 // table writes the section of a dimension.
-func (m Measured) table(b *strings.Builder, d Dimension) {
+func (m *Measured) table(b *strings.Builder, d Dimension) {
 	fmt.Fprintf(b, "\n## %s\n", d.Title)
 	if largest := d.Sizes[len(d.Sizes)-1]; m.Sizes[len(m.Sizes)-1] < largest {
 		fmt.Fprintf(b, "%d were not reached.\n\n", largest)

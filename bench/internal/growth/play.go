@@ -209,11 +209,11 @@ func (r *run) used(work func() error) (time.Duration, error) {
 	return after - before, err
 }
 
-// fill makes what is missing to n by make, and measures the last quarter of it as an operation.
-func (r *run) fill(ctx context.Context, from, n int, name string, make func(conn wire.Conn, i int) error) error {
+// fill makes what is missing to n by create, and measures the last quarter of it as an operation.
+func (r *run) fill(ctx context.Context, from, n int, name string, create func(conn wire.Conn, i int) error) error {
 	all := func(from, to int) error {
 		return load.InParallel(ctx, len(r.conns), to-from, func(_ context.Context, worker, i int) error {
-			return make(r.conns[worker], from+i)
+			return create(r.conns[worker], from+i)
 		})
 	}
 	last := from + (n-from)*3/4
