@@ -64,7 +64,8 @@ func check(tb testing.TB, typ reflect.Type, body []byte) (read bool) {
 	got, err := jsontree.DecodePlain(body)
 	read = err == nil && s.Normalize(got)
 	if tree, _, ok := s.Decode(body); ok != read || ok && !cmp.Equal(got, tree) {
-		tb.Fatalf("%s\nis decoded by the way of a tree (%t) and in one pass (%t) differently: %s", body, read, ok, cmp.Diff(got, tree))
+		tb.Fatalf("%s\nis decoded by the way of a tree (%t) and in one pass (%t) differently: %s",
+			body, read, ok, cmp.Diff(got, tree))
 	}
 	if !read {
 		return false
