@@ -16,7 +16,7 @@ func spaceOf(dir string) (Space, error) {
 			continue
 		}
 		block := int64(of.Bsize) //nolint:unconvert // its type differs between systems, like that of the numbers of blocks
-		//nolint:gosec,unconvert // see above; no file system has 8 EiB
+		//nolint:gosec // no file system has 8 EiB
 		return Space{Free: max(0, int64(of.Bavail)*block), Total: int64(of.Blocks) * block}, err
 	}
 }

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,9 +38,7 @@ func TestOutlinesHaveTheLabelsAndFieldsOfTheirObjects(t *testing.T) {
 			labels: map[string]string{}, has: f.Has("p"),
 			fields: [4]string{f.Get("n"), f.Get("p"), f.Get("metadata.name"), f.Get("metadata.namespace")},
 		}
-		for key, value := range o.Labels() {
-			s.labels[key] = value
-		}
+		maps.Copy(s.labels, o.Labels())
 		return s
 	}
 	outlines := wire.NewOutlines(string(text), sel)

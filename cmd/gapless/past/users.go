@@ -32,7 +32,7 @@ type several struct {
 }
 
 // of is the user of a change.
-func (u users) of(c *change) (string, bool) {
+func (u *users) of(c *change) (string, bool) {
 	found, known := u.one[c.ResourceVersion]
 	if !known {
 		// Each change is one of one request: the ranges of a log have nothing in common.

@@ -30,7 +30,9 @@ func inProtobuf(tb testing.TB, n int) string {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: fmt.Sprintf("web-%05d", n), Labels: map[string]string{"app": "web", "track": fmt.Sprint(n % 3)},
 		ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: "a manager", FieldsV1: &metav1.FieldsV1{Raw: []byte(object(n))},
+			Manager: "a manager",
+			//nolint:staticcheck // the methods instead of Raw are too new for the oldest library that is supported
+			FieldsV1: &metav1.FieldsV1{Raw: []byte(object(n))},
 		}},
 	}}
 	p.Spec.Containers = []corev1.Container{{

@@ -182,7 +182,7 @@ func (w *word) text(r *reader, raw []byte, v reflect.Value) error {
 func binary(_ *reader, raw []byte, v reflect.Value) error {
 	b := make([]byte, len(raw))
 	copy(b, raw)
-	v.SetBytes(b[:len(b):len(b)])
+	v.SetBytes(b)
 	return nil
 }
 

@@ -124,8 +124,8 @@ func TestAllBuiltInKindsAreDecodedAsByUnmarshal(t *testing.T) {
 // compare decodes an object three times, by Unmarshal and by decode.
 func compare(t *testing.T, filled reflect.Value, decode func(raw []byte) (object any, plain bool)) {
 	t.Helper()
-	encoded, _ := filled.Interface().(message)
-	want, _ := reflect.New(filled.Type().Elem()).Interface().(message)
+	encoded, _ := reflect.TypeAssert[message](filled)
+	want, _ := reflect.TypeAssert[message](reflect.New(filled.Type().Elem()))
 	raw, err := encoded.Marshal()
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
@@ -180,9 +180,9 @@ func TestUnusualMessagesAreDecodedAsByUnmarshal(t *testing.T) {
 		"a field 0": {more: []byte{0, 0}}, "a broken number": {more: bytes.Repeat([]byte{0xff}, 12)},
 	} {
 		raw := slices.Concat(usual, c.more)
-		want, is := &corev1.Pod{}, false
+		want := &corev1.Pod{}
 		wantErr := want.Unmarshal(raw)
-		if _, is = plain(raw); is != c.plain {
+		if _, is := plain(raw); is != c.plain {
 			t.Errorf("%s: decoded without Unmarshal: %t", name, is)
 		}
 		d := protobuf.New[*corev1.Pod]()

@@ -78,7 +78,7 @@ func (f *field) decode(r *decoder, tree map[string]any) bool {
 		return err == nil
 	}
 	value, empty, ok := f.typ.decode(r)
-	if !ok || f.omitZero && f.typ.kind == structKind && !(empty && f.omitEmpty) {
+	if !ok || f.omitZero && f.typ.kind == structKind && (!empty || !f.omitEmpty) {
 		return false // which of the members of a struct count as zero is up to its IsZero method
 	}
 	if !empty || !f.omitEmpty {

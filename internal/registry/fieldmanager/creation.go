@@ -99,7 +99,7 @@ func (w *creations) object(f *fieldManager, object map[string]any) bool {
 		}
 		was, had := f.blank[p.name]
 		w.label(p)
-		managed := false
+		var managed bool
 		if p.name == "metadata" {
 			managed, ok = w.metadata(p, was, had)
 		} else {
