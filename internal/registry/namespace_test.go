@@ -92,6 +92,25 @@ func TestNamespaceWithAFinalizerIsEmptiedAndStays(t *testing.T) {
 	w.until(kube.Deleted, "n")
 }
 
+// TestTheEndOfANamespaceLeavesTheCatalogAsItIs: who ends it looks at pods first, and others read the catalog meanwhile.
+func TestTheEndOfANamespaceLeavesTheCatalogAsItIs(t *testing.T) {
+	s := serve(t)
+	stored := func() (all []string) {
+		for _, r := range s.live.Load().Stored() {
+			all = append(all, r.GR().String())
+		}
+		return all
+	}
+	before := stored()
+	s.create(s.at("namespaces"), `{"metadata":{"name":"n"}}`)
+	w := s.watch(s.at("namespaces"), nil)
+	s.delete(s.at("namespaces", "", "n"))
+	w.until(kube.Deleted, "n")
+	if diff := cmp.Diff(before, stored()); diff != "" {
+		t.Errorf("the resources of the catalog (-before +after):\n%s", diff)
+	}
+}
+
 // TestANamespaceWithoutFinalizersIsEmptiedToo: somebody removed them before it was deleted.
 func TestANamespaceWithoutFinalizersIsEmptiedToo(t *testing.T) {
 	s := serve(t)

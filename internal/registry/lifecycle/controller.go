@@ -321,9 +321,9 @@ func (c *Controller) deleteNamespace(ctx context.Context, t container) (left int
 
 func pods() kinds.GroupResource { return kinds.GroupResource{Resource: "pods"} }
 
-// podsFirst puts the pods before all other resources.
+// podsFirst returns the resources with the pods before all others.
 func podsFirst(resources []*kinds.Resource) []*kinds.Resource {
-	slices.SortStableFunc(resources, func(a, b *kinds.Resource) int {
+	return slices.SortedStableFunc(slices.Values(resources), func(a, b *kinds.Resource) int {
 		switch pods() {
 		case a.GR():
 			return -1
@@ -332,7 +332,6 @@ func podsFirst(resources []*kinds.Resource) []*kinds.Resource {
 		}
 		return 0
 	})
-	return resources
 }
 
 // count adds what a resource still has in a namespace.
