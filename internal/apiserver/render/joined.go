@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// joinedBytes bounds what is kept of lists that are not compressed: they take as much again as their objects.
+	// joinedBytes bounds what is kept of lists that are not compressed, also while they are made: they take as much again as
+	// their objects.
 	joinedBytes = 32 << 20
+	// pieceBytes is what a piece takes.
+	pieceBytes = int64(compress.ChunkBytes)
 	// keepJoined is how long after the last use that is: clients that list again and again do so within seconds.
 	keepJoined = 10 * time.Second
 )
@@ -22,10 +25,11 @@ const (
 // then a list costs what a server of static files needs. Objects lie about in memory, and to look at each is a third of a
 // list. Only lists are kept whose versions are known, which are those that were asked for twice.
 type joined struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// lists are those that are kept, and those that are being made: of many that are asked for at once one is kept.
 	lists   map[joinedKey]*joinedList
-	bytes   int64
-	ticking bool // expire will be called
+	bytes   int64 // of all of them, also while they are made
+	ticking bool  // expire will be called
 }
 
 // joinedKey identifies a list by the versions of its items, which all lists of one state share, and by the form of the items.
@@ -36,9 +40,10 @@ type joinedKey struct {
 
 // joinedList is a list from its first item on.
 type joinedList struct {
-	pieces [][]byte // of compress.ChunkBytes each but the last; never changed
-	bytes  int64
+	pieces [][]byte // of compress.ChunkBytes each but the last, not changed when the list is whole; nil: there was no room
+	bytes  int64    // that the pieces have room for
 	used   time.Time
+	whole  bool // all was written
 }
 
 func keyOf(r *Renderer, l *wire.List) joinedKey {
@@ -50,27 +55,53 @@ func (j *joined) get(key joinedKey) [][]byte {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	l := j.lists[key]
-	if l == nil {
+	if l == nil || !l.whole {
 		return nil
 	}
 	l.used = time.Now()
 	return l.pieces
 }
 
-// put keeps a list, if there is room.
-func (j *joined) put(key joinedKey, made *joinedList) {
+// begin returns a list that the caller makes, and ends by end; nil if it is kept, or being made, already.
+func (j *joined) begin(key joinedKey) *joinedList {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.dropLocked(func(k joinedKey, _ *joinedList) bool { return k == key || k.versions.Value() == nil })
-	if j.bytes+made.bytes > joinedBytes {
-		return
+	if j.lists[key] != nil {
+		return nil
 	}
+	j.dropLocked(func(k joinedKey, l *joinedList) bool { return l.whole && k.versions.Value() == nil })
 	if j.lists == nil {
 		j.lists = map[joinedKey]*joinedList{}
 	}
-	made.used = time.Now()
-	j.lists[key] = made
-	j.bytes += made.bytes
+	l := &joinedList{}
+	j.lists[key] = l
+	return l
+}
+
+// room takes memory for one more piece, and reports whether there is any. If not, the list gives back what it has.
+func (j *joined) room(l *joinedList) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.bytes+pieceBytes > joinedBytes {
+		j.bytes -= l.bytes
+		l.bytes, l.pieces = 0, nil
+		return false
+	}
+	j.bytes += pieceBytes
+	l.bytes += pieceBytes
+	return true
+}
+
+// end ends what begin has begun. It keeps the list if all was written, even one that had no room, without its pieces: so it
+// is not tried again by each who asks for it.
+func (j *joined) end(key joinedKey, l *joinedList, whole bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !whole {
+		j.dropLocked(func(_ joinedKey, other *joinedList) bool { return other == l })
+		return
+	}
+	l.used, l.whole = time.Now(), true
 	if !j.ticking {
 		j.ticking = true
 		time.AfterFunc(keepJoined, j.expire)
@@ -83,7 +114,7 @@ func (j *joined) expire() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.dropLocked(func(k joinedKey, l *joinedList) bool {
-		return k.versions.Value() == nil || time.Since(l.used) >= keepJoined
+		return l.whole && (k.versions.Value() == nil || time.Since(l.used) >= keepJoined)
 	})
 	if j.ticking = len(j.lists) > 0; j.ticking {
 		time.AfterFunc(keepJoined, j.expire)
@@ -133,32 +164,36 @@ func (ls *Lists) writeJoined(w http.ResponseWriter, r *Renderer, head []byte, l 
 	return true
 }
 
-// keeping returns what write becomes for a list that is to be kept, and what keeps it when all was written: first its head,
-// which is not kept, since the list's resourceVersion is that of all resources.
-func (ls *Lists) keeping(r *Renderer, l *wire.List, write func([]byte)) (both func([]byte), keep func()) {
+// keeping returns what write becomes for a list that is to be kept: first its head, which is not kept, since the list's
+// resourceVersion is that of all resources. The caller calls ended, with whether all was written.
+func (ls *Lists) keeping(r *Renderer, l *wire.List, write func([]byte)) (both func([]byte), ended func(whole bool)) {
 	if !ls.joins(r, l) {
-		return write, func() {}
+		return write, func(bool) {}
 	}
-	made, begun := &joinedList{}, false
+	j, key := &ls.joined, keyOf(r, l)
+	made := j.begin(key)
+	if made == nil {
+		return write, func(bool) {}
+	}
+	begun, fits := false, true
 	both = func(p []byte) {
 		write(p)
-		if !begun {
-			begun = true
-			return
+		if begun {
+			fits = fits && made.add(j, p)
 		}
-		if made.bytes += int64(len(p)); made.bytes <= joinedBytes {
-			made.add(p)
-		} else {
-			made.pieces = nil
-		}
+		begun = true
 	}
-	return both, func() { ls.joined.put(keyOf(r, l), made) }
+	return both, func(whole bool) { j.end(key, made, whole) }
 }
 
-func (l *joinedList) add(p []byte) {
+// add adds bytes, and reports whether there was room for them.
+func (l *joinedList) add(j *joined, p []byte) bool {
 	for len(p) > 0 {
 		last := len(l.pieces) - 1
 		if last < 0 || len(l.pieces[last]) == compress.ChunkBytes {
+			if !j.room(l) {
+				return false
+			}
 			l.pieces = append(l.pieces, make([]byte, 0, compress.ChunkBytes))
 			continue
 		}
@@ -166,4 +201,5 @@ func (l *joinedList) add(p []byte) {
 		l.pieces[last] = append(l.pieces[last], p[:n]...)
 		p = p[n:]
 	}
+	return true
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http/httptest"
 	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +24,7 @@ type states struct {
 // list returns the answer to a list. fails, if not nil, is the error of its last item.
 func (s *states) list(accept string, items []*wire.Object, versions []uint64, fails error) string {
 	s.t.Helper()
-	renderer, into := negotiated(s.t, "/api/v1/configmaps", accept)
+	renderer, into := negotiated(s.t, "/api/v1/configmaps", accept, "")
 	l := &wire.List{ResourceVersion: 9, Versions: versions, Items: func(yield func(*wire.Object, error) bool) {
 		for _, o := range items {
 			s.read++
@@ -118,11 +120,89 @@ func TestListsAreKeptForSecondsWithinABound(t *testing.T) {
 			t.Errorf("after 20 s without a list %d bytes are kept", n)
 		}
 		huge := orderedMaps(t, ownOrder, 25_000) // of 35 MB
-		s.list(asJSON, huge, versionsOf(huge), nil)
+		hugeVersions := versionsOf(huge)
+		for range 2 {
+			s.read = 0
+			if s.list(asJSON, huge, hugeVersions, nil); s.read != len(huge) {
+				t.Errorf("%d objects of a list were read that is larger than the bound", s.read)
+			}
+		}
 		if n := s.lists.CacheBytes(); n != 0 {
 			t.Errorf("%d bytes of a list are kept that is larger than the bound", n)
 		}
 		runtime.KeepAlive(all)
+	})
+}
+
+// TestOneOfManyListsAtOnceIsKept: each is asked for while the others are being written, and takes no memory of its own.
+func TestOneOfManyListsAtOnceIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists := render.NewLists()
+		items := orderedMaps(t, ownOrder, 1000) // of 1.4 MB
+		versions := versionsOf(items)
+		half, most := make(chan struct{}), int64(0)
+		var writers sync.WaitGroup
+		var bodies [50]string
+		for i := range bodies {
+			writers.Go(func() {
+				renderer, into := negotiated(t, "/api/v1/configmaps", asJSON, "")
+				w := httptest.NewRecorder()
+				l := &wire.List{ResourceVersion: 9, Versions: versions, Items: func(yield func(*wire.Object, error) bool) {
+					for at, o := range items {
+						if at == len(items)-1 {
+							<-half
+						}
+						if !yield(o, nil) {
+							return
+						}
+					}
+				}}
+				if _, err := lists.Write(w, into, renderer, l); err != nil {
+					t.Errorf("write a list: %v", err)
+				}
+				bodies[i] = w.Body.String()
+			})
+		}
+		synctest.Wait()
+		most = lists.CacheBytes()
+		close(half)
+		writers.Wait()
+		if whole := lists.CacheBytes(); most == 0 || most > whole || whole > int64(2*len(bodies[0])) {
+			t.Errorf("%d bytes are kept while they are written, %d afterwards, of lists of %d", most, whole, len(bodies[0]))
+		}
+		for i, body := range bodies {
+			if body != bodies[0] {
+				t.Fatalf("list %d is another one: %.300s", i, body)
+			}
+		}
+		runtime.KeepAlive(versions)
+	})
+}
+
+// TestAListWhoseWriterPanicsIsNotKept: the next one begins anew.
+func TestAListWhoseWriterPanicsIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &states{t: t, lists: render.NewLists()}
+		items := orderedMaps(t, ownOrder, 300)
+		versions := versionsOf(items)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a panic was lost")
+				}
+			}()
+			s.list(asJSON, append(slices.Clone(items[:200]), nil), versions, nil)
+		}()
+		if n := s.lists.CacheBytes(); n != 0 {
+			t.Errorf("%d bytes are kept", n)
+		}
+		want := s.list(asJSON, items, nil, nil)
+		for range 2 {
+			if s.list(asJSON, items, versions, nil) != want {
+				t.Error("another list is kept")
+			}
+		}
+		runtime.KeepAlive(versions)
 	})
 }
 

@@ -46,7 +46,7 @@ func (ls *Lists) blocksOf(r *Renderer, l *wire.List) *blockzip.Cache {
 }
 
 // kept returns the blocks of a list whose versions are known before it is read, if all of them are in the cache, and their
-// size before compression. Then the list needs not be read.
+// size before compression. Then the list need not be read.
 func (ls *Lists) kept(r *Renderer, l *wire.List, form string) (blocks []*blockzip.Block, size int64) {
 	blocks = ls.blocksOf(r, l).Blocks(blockzip.Parts{Form: form, Items: l.Versions})
 	for _, b := range blocks {
@@ -97,12 +97,14 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *wire.Li
 	out := compress.New(w, into.gzip)
 	defer out.Release()
 	w.Header().Set("Content-Type", media.JSON)
-	write, keep := ls.keeping(r, l, out.Write)
+	write, ended := ls.keeping(r, l, out.Write)
+	whole := false
+	defer func() { ended(whole) }() // also after a panic
 	if err := r.writeItems(l, head, write); err != nil {
 		return out.Begun(), err
 	}
 	write([]byte("\n"))
-	keep()
+	whole = true
 	out.Close()
 	return true, nil
 }

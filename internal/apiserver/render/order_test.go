@@ -194,44 +194,10 @@ func BenchmarkListOrder(b *testing.B) {
 // objects. What is kept of lists is of one history.
 func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 	for _, form := range listForms() {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/configmaps?includeObject=None", http.NoBody)
-		r.Header.Set("Accept", form.accept)
-		r.Header.Set("Accept-Encoding", form.encoding)
-		rt, err := route.Resolve(catalog, r)
-		if err != nil {
-			t.Fatalf("resolve: %v", err)
-		}
 		lists, bodies := render.NewLists(), map[string]bool{}
-		for history := range uint64(3) {
-			items := orderedMaps(t, structOrder, 200)
-			for i, o := range items { // another object at the same resourceVersion
-				other, err := wire.ParseObject(
-					[]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
-				if err != nil {
-					t.Fatalf("parse the object: %v", err)
-				}
-				items[i] = other
-			}
-			into, err := render.Negotiate(r, &rt)
-			if err != nil {
-				t.Fatalf("negotiate: %v", err)
-			}
-			renderer, err := render.New(&rt, into)
-			if err != nil {
-				t.Fatalf("make a render: %v", err)
-			}
-			w := httptest.NewRecorder()
-			l := &wire.List{ResourceVersion: 9, History: history, Items: func(yield func(*wire.Object, error) bool) {
-				for _, o := range items {
-					if !yield(o, nil) {
-						return
-					}
-				}
-			}}
-			if _, err := lists.Write(w, into, renderer, l); err != nil {
-				t.Fatalf("write lists: %v", err)
-			}
-			bodies[w.Body.String()] = true
+		for history := range uint64(3) { // another object at the same resourceVersion
+			items := others(t, orderedMaps(t, structOrder, 200), fmt.Sprintf("h%d", history))
+			bodies[form.written(t, lists, &wire.List{ResourceVersion: 9, History: history, Items: all(items)})] = true
 		}
 		if len(bodies) != 3 {
 			t.Errorf("%s: lists of 3 histories are %d", form.name, len(bodies))
@@ -242,21 +208,7 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 // written returns the body of a list in a form.
 func (f listForm) written(t *testing.T, lists *render.Lists, l *wire.List) string {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/configmaps?includeObject=None", http.NoBody)
-	r.Header.Set("Accept", f.accept)
-	r.Header.Set("Accept-Encoding", f.encoding)
-	rt, err := route.Resolve(catalog, r)
-	if err != nil {
-		t.Fatalf("resolve: %v", err)
-	}
-	into, err := render.Negotiate(r, &rt)
-	if err != nil {
-		t.Fatalf("negotiate: %v", err)
-	}
-	renderer, err := render.New(&rt, into)
-	if err != nil {
-		t.Fatalf("make a renderer: %v", err)
-	}
+	renderer, into := negotiated(t, "/api/v1/configmaps?includeObject=None", f.accept, f.encoding)
 	w := httptest.NewRecorder()
 	if _, err := lists.Write(w, into, renderer, l); err != nil {
 		t.Fatalf("write lists: %v", err)

@@ -40,12 +40,12 @@ func TestAnswersInPartsAreThoseOfTheWhole(t *testing.T) {
 		{asMetadata, ""},
 	} {
 		uri := "/api/v1/namespaces/n/configmaps/a?" + form.query
-		inParts, into := negotiated(t, uri, form.accept)
+		inParts, into := negotiated(t, uri, form.accept, "")
 		parts, err := inParts.Parts(o)
 		if err != nil {
 			t.Fatalf("parts in parts: %v", err)
 		}
-		atOnce, _ := negotiated(t, uri, form.accept) // a renderer describes the columns of a table once
+		atOnce, _ := negotiated(t, uri, form.accept, "") // a renderer describes the columns of a table once
 		whole, err := atOnce.Object(o)
 		if err != nil {
 			t.Fatalf("object at once: %v", err)

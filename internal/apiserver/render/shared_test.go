@@ -25,16 +25,17 @@ const (
 // watcher returns the renderer of a new watch of config maps.
 func watcher(t *testing.T, events *render.Shared, accept, query string) *render.Renderer {
 	t.Helper()
-	renderer, _ := negotiated(t, "/api/v1/configmaps?watch=1&"+query, accept)
+	renderer, _ := negotiated(t, "/api/v1/configmaps?watch=1&"+query, accept, "")
 	renderer.Share(events)
 	return renderer
 }
 
-// negotiated returns the renderer of a GET, and the form of its answer.
-func negotiated(t *testing.T, uri, accept string) (*render.Renderer, render.Form) {
+// negotiated returns the renderer of a GET, and the form of its answer. encoding is that header.
+func negotiated(t *testing.T, uri, accept, encoding string) (*render.Renderer, render.Form) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, uri, http.NoBody)
 	r.Header.Set("Accept", accept)
+	r.Header.Set("Accept-Encoding", encoding)
 	rt, err := route.Resolve(catalog, r)
 	if err != nil {
 		t.Fatalf("resolve: %v", err)
