@@ -1,11 +1,13 @@
 package watchcache
 
 import (
+	"strings"
 	"sync"
 	"weak"
 )
 
-// versionsFrom is from how many objects on a state remembers their versions: fewer are read as fast.
+// versionsFrom is from how many objects on versions are remembered: fewer are read as fast, and so there are few namespaces
+// of which any are.
 const versionsFrom = 256
 
 // versions identifies the objects of one state (wire.Key.Version), for lists of it that are asked for again: to look at
@@ -21,13 +23,17 @@ type versions struct {
 // and not to be changed. It returns nil when they are not known: for the first who asks about a state, since most lists are
 // asked for once, for a few objects, and for a snapshot of the past.
 func (s *Snapshot) Versions(namespace string) []uint64 {
-	if s.versions == nil || s.tree.Len() < versionsFrom {
+	if s.versions == nil {
+		return nil
+	}
+	n := s.Count("", namespace)
+	if n < versionsFrom {
 		return nil
 	}
 	if known, asked := s.versions.get(s.tree, namespace); known != nil || !asked {
 		return known
 	}
-	all := make([]uint64, 0, s.Count("", namespace))
+	all := make([]uint64, 0, n)
 	for o := range s.Scan("", Selection{Namespace: namespace}) {
 		all = append(all, o.Key().Version(o.ResourceVersion()))
 	}
@@ -44,7 +50,7 @@ func (v *versions) get(t *tree, namespace string) (known []uint64, asked bool) {
 	}
 	known, asked = v.by[namespace]
 	if !asked {
-		v.by[namespace] = nil
+		v.by[strings.Clone(namespace)] = nil // it is a part of a request
 	}
 	return known, asked
 }
@@ -53,7 +59,7 @@ func (v *versions) get(t *tree, namespace string) (known []uint64, asked bool) {
 func (v *versions) put(t *tree, namespace string, all []uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.of == weak.Make(t) {
+	if _, asked := v.by[namespace]; asked && v.of == weak.Make(t) {
 		v.by[namespace] = all
 	}
 }
