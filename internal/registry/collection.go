@@ -60,6 +60,7 @@ func (r *Registry) DeleteCollection(
 	if err != nil {
 		return nil, err
 	}
+	list.Versions = nil // others than its own may have deleted some
 	list.Items = func(yield func(*wire.Object, error) bool) {
 		for i, o := range items {
 			if deleted[i].object != nil && !yield(o, nil) {

@@ -129,9 +129,12 @@ func (d *decoded) run(at place, previous bool, upTo kube.ResourceVersion) *run {
 	return r
 }
 
-// putRun keeps a run, and drops the oldest when there are too many: they are bounded as the entries are, most of which they
-// share.
+// putRun keeps a run that has entries, and drops the oldest when there are too many: they are bounded as the entries are,
+// most of which they share.
 func (d *decoded) putRun(at place, r run) {
+	if len(r.entries) == 0 {
+		return // it is as soon read
+	}
 	for _, e := range r.entries {
 		r.bytes += kept{Entry: e}.bytes()
 	}
@@ -148,6 +151,16 @@ func (d *decoded) putRun(at place, r run) {
 		d.running -= d.runs[d.ran[0]].bytes
 		delete(d.runs, d.ran[0])
 		d.ran = d.ran[1:]
+	}
+	d.expiresLocked()
+}
+
+// expiresLocked makes expire be called when anything is kept.
+func (d *decoded) expiresLocked() {
+	d.used = time.Now()
+	if !d.ticking && len(d.entries)+len(d.runs) > 0 {
+		d.ticking = true
+		time.AfterFunc(keepDecoded, d.expire)
 	}
 }
 
@@ -170,11 +183,7 @@ func (d *decoded) put(entries []*watchcache.Entry, fields *[]wire.FieldPath) {
 		delete(d.entries, d.order[0])
 		d.order = d.order[1:]
 	}
-	d.used = time.Now()
-	if !d.ticking && len(d.entries) > 0 {
-		d.ticking = true
-		time.AfterFunc(keepDecoded, d.expire)
-	}
+	d.expiresLocked()
 }
 
 // expire drops all entries when nothing was read for keepDecoded. It is called again as
@@ -186,7 +195,7 @@ func (d *decoded) expire() {
 		d.entries, d.order, d.bytes = map[written]kept{}, nil, 0
 		d.runs, d.ran, d.running = map[place]*run{}, nil, 0
 	}
-	if d.ticking = len(d.entries) > 0; d.ticking {
+	if d.ticking = len(d.entries)+len(d.runs) > 0; d.ticking {
 		time.AfterFunc(keepDecoded, d.expire)
 	}
 }

@@ -10,8 +10,12 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// outlinesBytes bounds the outlines that are kept, for all resources together: of some 20 000 objects.
-const outlinesBytes = 4 << 20
+// outlinesBytes bounds the outlines that are kept, for all resources together: of some 20 000 objects. rowBytes is what one of
+// a row takes beside its text: a row may have one object only.
+const (
+	outlinesBytes = 4 << 20
+	rowBytes      = 160
+)
 
 // outlines are what selectors see of objects of the past, of consecutive keys as they were at a revision (a row). Whoever
 // selects again from the same state, also by something else, reads the selected values alone. They never become
@@ -74,14 +78,15 @@ func (l *outlines) put(r row, o outline) {
 	}
 	if !is {
 		l.order = append(l.order, r)
+		l.bytes += rowBytes
 	}
 	l.known[r] = o
 	l.bytes += len(o.text) - len(former.text)
 	for l.bytes > outlinesBytes {
 		oldest := l.order[0]
-		l.bytes -= len(l.known[oldest].text)
+		l.bytes -= rowBytes + len(l.known[oldest].text)
 		delete(l.known, oldest)
-		l.order = append(l.order[:0], l.order[1:]...)
+		l.order = l.order[1:]
 	}
 }
 

@@ -69,6 +69,39 @@ func TestRunsAreBoundedAndExpire(t *testing.T) {
 	})
 }
 
+func TestARunWithoutEntriesIsNotKept(t *testing.T) {
+	d := newDecoded()
+	for after := range int64(100) {
+		d.putRun(place{fields: &[]wire.FieldPath{}, after: after}, run{through: 100})
+	}
+	if len(d.runs)+len(d.ran) != 0 {
+		t.Errorf("%d runs are kept, %d in order", len(d.runs), len(d.ran))
+	}
+}
+
+// TestARunExpiresWithoutNewEntries: others may have decoded its entries, and theirs may have expired meanwhile.
+func TestARunExpiresWithoutNewEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDecoded()
+		d.putRun(place{fields: &[]wire.FieldPath{}, after: 1}, run{entries: []*watchcache.Entry{entry(t, 2, 10)}, through: 2})
+		<-time.After(3 * keepDecoded)
+		synctest.Wait()
+		if len(d.runs)+len(d.ran) != 0 || d.running != 0 || d.ticking {
+			t.Errorf("%d runs of %d bytes are held", len(d.runs), d.running)
+		}
+	})
+}
+
+func TestOutlinesOfSingleObjectsAreBounded(t *testing.T) {
+	l, fields := newOutlines(), &[]wire.FieldPath{}
+	for hash := range uint64(100_000) {
+		l.put(row{hash: hash, length: 1, fields: fields}, outline{text: "\x00", n: 1})
+	}
+	if n := len(l.known); n > outlinesBytes/rowBytes || n != len(l.order) || l.get(row{99_999, 1, fields}).n != 1 {
+		t.Errorf("%d rows are held, %d in order, with room for %d", n, len(l.order), outlinesBytes/rowBytes)
+	}
+}
+
 // before is what brief says of the object before.
 var before = regexp.MustCompile(` after \w+`)
 
