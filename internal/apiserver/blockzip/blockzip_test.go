@@ -391,3 +391,23 @@ func row(first, last uint64) (items []uint64) {
 	}
 	return items
 }
+
+// TestBlocksThatBeginWithOneItemAreFound: an object of a block changes again and again, and the newest blocks are what is
+// asked for.
+func TestBlocksThatBeginWithOneItemAreFound(t *testing.T) {
+	c := blockzip.NewCache(1 << 20)
+	items := func(i uint64) []uint64 { return []uint64{1, 1000 + i, 2} }
+	const n = 500
+	for i := range uint64(n) {
+		c.Block(blockzip.Parts{Form: "f", Items: items(i)}, func() *blockzip.Block { return blockzip.Plain(fmt.Append(nil, i)) })
+		if b := c.Blocks(blockzip.Parts{Form: "f", Items: items(i)}); len(b) != 1 || string(b[0].Bytes()) != fmt.Sprint(i) {
+			t.Fatalf("the newest block, %d, is not found: %v", i, b)
+		}
+	}
+	for i := range uint64(n) { // all are found by who makes them
+		c.Block(blockzip.Parts{Form: "f", Items: items(i)}, func() *blockzip.Block {
+			t.Errorf("block %d is made again", i)
+			return blockzip.Plain(nil)
+		})
+	}
+}

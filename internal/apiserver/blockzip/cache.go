@@ -28,6 +28,9 @@ const (
 	admitOne = 8
 )
 
+// mostBegins is how many blocks that begin with one item Blocks looks at.
+const mostBegins = 8
+
 // Cache keeps recently used blocks for some minutes. It is safe for concurrent use.
 type Cache struct {
 	seed maphash.Seed
@@ -39,7 +42,8 @@ type Cache struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	entries map[uint64]*list.Element
-	// begins has the same by their form and first item.
+	// begins has the same by their form and first item, the newest mostBegins of each: where an object changes again and
+	// again, one block of many with it begins as the others.
 	begins  map[uint64][]*list.Element
 	recent  *list.List // of *cached, used last first
 	bytes   int64
@@ -104,8 +108,8 @@ func (c *Cache) Block(p Parts, compress func() *Block) *Block {
 	return b
 }
 
-// Blocks returns blocks that have all of the items one after the other, and nil if the cache does not have them: wherever
-// the block of an item ends. It makes none.
+// Blocks returns blocks that have all of the items one after the other, and nil if the cache does not find them. It looks for
+// them one by one, each time for the one that has most of the items that are left, and makes none.
 func (c *Cache) Blocks(p Parts) (blocks []*Block) {
 	if c == nil {
 		return nil
@@ -199,7 +203,11 @@ func (c *Cache) keep(made *cached) {
 	e := c.recent.PushFront(made)
 	c.entries[made.id] = e
 	if begin := c.begin(made.parts); len(made.parts.Items) > 0 {
-		c.begins[begin] = append(c.begins[begin], e)
+		same := c.begins[begin]
+		if len(same) == mostBegins {
+			same = slices.Delete(same, 0, 1)
+		}
+		c.begins[begin] = append(same, e)
 	}
 	c.bytes += made.bytes()
 	for c.bytes > c.most && c.recent.Len() > 0 {
