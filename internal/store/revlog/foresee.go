@@ -55,7 +55,7 @@ func (g *growth) until(bytes int64) (time.Duration, bool) {
 }
 
 // ExpiresAt returns when the first change of a resource after a revision will be removed, by Options.History, or by
-// Options.HistoryBytes if history goes on to grow as in the last minutes; zero if there is no such change, or none of both
+// Options.HistoryBytes if history goes on to grow as in the last minutes; zero if there is no such change, or if neither
 // will remove it. Compactions that are asked for are not foreseen. It looks at the segments, and not at the changes.
 func (l *Log) ExpiresAt(resource string, revision int64) time.Time {
 	l.mu.Lock()
