@@ -94,7 +94,7 @@ func (j *joined) room(l *joinedList) bool {
 
 // end ends what begin has begun. It keeps the list if all was written, even one that had no room, without its pieces: so it
 // is not tried again by each who asks for it.
-func (j *joined) end(key joinedKey, l *joinedList, whole bool) {
+func (j *joined) end(l *joinedList, whole bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !whole {
@@ -183,7 +183,7 @@ func (ls *Lists) keeping(r *Renderer, l *wire.List, write func([]byte)) (both fu
 		}
 		begun = true
 	}
-	return both, func(whole bool) { j.end(key, made, whole) }
+	return both, func(whole bool) { j.end(made, whole) }
 }
 
 // add adds bytes, and reports whether there was room for them.

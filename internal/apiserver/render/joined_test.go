@@ -140,7 +140,7 @@ func TestOneOfManyListsAtOnceIsKept(t *testing.T) {
 		lists := render.NewLists()
 		items := orderedMaps(t, ownOrder, 1000) // of 1.4 MB
 		versions := versionsOf(items)
-		half, most := make(chan struct{}), int64(0)
+		half := make(chan struct{})
 		var writers sync.WaitGroup
 		var bodies [50]string
 		for i := range bodies {
@@ -164,7 +164,7 @@ func TestOneOfManyListsAtOnceIsKept(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		most = lists.CacheBytes()
+		most := lists.CacheBytes()
 		close(half)
 		writers.Wait()
 		if whole := lists.CacheBytes(); most == 0 || most > whole || whole > int64(2*len(bodies[0])) {
