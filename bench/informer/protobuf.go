@@ -227,8 +227,8 @@ func (p *protobufWriter) gone() {
 	_ = p.full(0) // it is the end in any case
 }
 
-// protobuf says that the run is one of protobuf.
-func (o runOptions) protobuf() bool { return strings.Contains(o.subject, "protobuf") }
+// protobuf says that the run is one of protobuf, which [informer.For] asks for.
+func (o runOptions) protobuf() bool { return strings.Contains(o.subject, "protobuf") || o.subject == "encoded" }
 
 func post(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)

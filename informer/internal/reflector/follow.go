@@ -105,6 +105,7 @@ type follower[T handle.Object] struct {
 	rv    string           // the position, events in batch included
 	batch []state.Change[T]
 	moved bool // rv is ahead of what was published
+	burst[T]
 }
 
 // read follows an open watch until it ends, and closes it.
@@ -120,7 +121,7 @@ func (r *Reflector[T]) read(a *attempt.Attempt, s transition.State) (transition.
 
 func (f *follower[T]) run() (transition.Result, error) {
 	for frames := 0; ; frames++ {
-		if len(f.batch) >= batchLimit || !f.a.Ready() {
+		if len(f.batch)+len(f.events) >= batchLimit || !f.a.Ready() {
 			f.flush()
 		}
 		if frames > 0 && f.a.Gap && !f.a.Ready() && f.begin.MayReread(f.a.Lived()) {
@@ -133,11 +134,10 @@ func (f *follower[T]) run() (transition.Result, error) {
 			return f.end(err)
 		}
 		switch frame.Type {
-		case kube.Added, kube.Modified:
-			f.upsert(frame)
-		case kube.Deleted:
-			f.remove(frame)
+		case kube.Added, kube.Modified, kube.Deleted:
+			f.take(frame)
 		case kube.Bookmark, kube.InitialEventsEnd:
+			f.applyBurst()
 			f.a.Marked = true
 			meta, err := frame.Meta()
 			if err != nil || meta.ResourceVersion == "" {
@@ -152,12 +152,14 @@ func (f *follower[T]) run() (transition.Result, error) {
 			f.advance(meta.ResourceVersion)
 		case kube.Error:
 		default:
+			f.applyBurst()
 			f.unreadable(frame.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(frame.Object)})
 		}
 	}
 }
 
 func (f *follower[T]) end(err error) (transition.Result, error) {
+	f.applyBurst()
 	f.a.Reached = f.rv
 	return f.a.Ended(err)
 }
@@ -168,11 +170,18 @@ func (f *follower[T]) advance(rv string) {
 	}
 }
 
-func (f *follower[T]) upsert(frame client.Frame) {
-	if f.other(frame) {
-		return
+// apply takes an event whose object was decoded, or was not for err, into the state.
+func (f *follower[T]) apply(frame client.Frame, object handle.Handle[T], err error) {
+	switch {
+	case f.other(frame):
+	case frame.Type == kube.Deleted:
+		f.remove(frame, object, err)
+	default:
+		f.upsert(frame, object, err)
 	}
-	object, err := f.decode(frame.Object)
+}
+
+func (f *follower[T]) upsert(frame client.Frame, object handle.Handle[T], err error) {
 	if err != nil {
 		f.missed(f.unreadable(frame.Object, err))
 		return
@@ -207,11 +216,7 @@ func (f *follower[T]) other(frame client.Frame) bool {
 	return true
 }
 
-func (f *follower[T]) remove(frame client.Frame) {
-	if f.other(frame) {
-		return
-	}
-	object, err := f.decode(frame.Object)
+func (f *follower[T]) remove(frame client.Frame, object handle.Handle[T], err error) {
 	var meta client.Meta
 	if err == nil {
 		meta = client.Meta{
@@ -266,6 +271,7 @@ func (f *follower[T]) accept(v state.Verdict, key handle.Key, rv string) {
 
 // flush publishes what was read.
 func (f *follower[T]) flush() {
+	f.applyBurst()
 	if len(f.batch) == 0 && !f.moved {
 		return
 	}

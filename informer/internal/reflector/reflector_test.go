@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -62,6 +63,17 @@ type answer struct {
 type server struct {
 	answers  []answer
 	requests []string
+	lends    bool   // objects are valid until the next one is asked for
+	lent     []byte // the last one
+}
+
+// lend returns an object that the server lends, if it does, and spoils the last one.
+func (s *server) lend(object []byte) []byte {
+	clear(s.lent)
+	if s.lends {
+		s.lent = object
+	}
+	return object
 }
 
 func (s *server) take(request string) answer {
@@ -77,7 +89,7 @@ func (s *server) take(request string) answer {
 func (s *server) list(_ context.Context, o metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
 	a := s.take(fmt.Sprintf("list rv=%q continue=%q", o.ResourceVersion, o.Continue))
 	for _, item := range a.items {
-		if err := each(text(item)); err != nil {
+		if err := each(s.lend(text(item))); err != nil {
 			return metav1.ListMeta{}, err
 		}
 	}
@@ -93,16 +105,18 @@ func (s *server) watch(ctx context.Context, o metav1.ListOptions) (client.Stream
 	if a.refuse != nil {
 		return nil, a.refuse
 	}
-	return &stream{ctx: ctx, answer: a}, nil
+	return &stream{ctx: ctx, server: s, answer: a}, nil
 }
 
 // stream is one open watch.
 type stream struct {
-	ctx context.Context //nolint:containedctx // the request's
+	ctx    context.Context //nolint:containedctx // the request's
+	server *server
 	answer
 }
 
 func (s *stream) Next() (client.Frame, error) {
+	s.server.lend(nil)
 	if len(s.frames) == 0 {
 		if s.err == nil {
 			<-s.ctx.Done()
@@ -119,7 +133,7 @@ func (s *stream) Next() (client.Frame, error) {
 	if kind == "BOOKMARK" || kind == "END" {
 		return client.Frame{Type: types[kind], Object: fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q}}`, of)}, nil
 	}
-	return client.Frame{Type: types[kind], Object: text(of)}, nil
+	return client.Frame{Type: types[kind], Object: s.server.lend(text(of))}, nil
 }
 
 func (s *stream) Ready() bool  { return len(s.frames) > 0 || s.err != nil }
@@ -177,8 +191,16 @@ type played struct {
 // run runs a reflector for a minute against answers.
 func run(t *testing.T, begin transition.State, answers ...answer) played {
 	t.Helper()
-	s, h := &server{answers: answers}, &host{}
-	r := reflector.New(reflector.Source[*object]{List: s.list, Watch: s.watch, Decode: decode, ListNow: errListNow}, h, begin)
+	return runOn(t, &server{answers: answers}, begin)
+}
+
+// runOn runs a reflector for a minute on a server.
+func runOn(t *testing.T, s *server, begin transition.State) played {
+	t.Helper()
+	h := &host{}
+	r := reflector.New(reflector.Source[*object]{
+		List: s.list, Watch: s.watch, Decode: decode, ListNow: errListNow, Lends: s.lends,
+	}, h, begin)
 	var err error
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -288,22 +310,24 @@ func TestReflectorFollowsTheTable(t *testing.T) {
 			[]string{"rejected"},
 		},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			p := run(t, c.begin, c.answers...)
-			s, h, err := p.server, p.host, p.err
-			if err != nil {
-				t.Errorf("Run: %v", err)
-			}
-			if diff := cmp.Diff(c.requests, s.requests); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.published, h.published); diff != "" {
-				t.Errorf("published (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(c.incidents, h.incidents); diff != "" {
-				t.Errorf("incidents (-want +got):\n%s", diff)
-			}
-		})
+		for _, lends := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, lent: %t", c.name, lends), func(t *testing.T) {
+				p := runOn(t, &server{answers: slices.Clone(c.answers), lends: lends}, c.begin)
+				s, h, err := p.server, p.host, p.err
+				if err != nil {
+					t.Errorf("Run: %v", err)
+				}
+				if diff := cmp.Diff(c.requests, s.requests); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(c.published, h.published); diff != "" {
+					t.Errorf("published (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(c.incidents, h.incidents); diff != "" {
+					t.Errorf("incidents (-want +got):\n%s", diff)
+				}
+			})
+		}
 	}
 }
 
