@@ -4,6 +4,7 @@ package compress
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -16,7 +17,10 @@ const From = 128 << 10
 // ChunkBytes is how much of an answer that is not compressed is written at once. net/http puts the size of a chunk and the
 // beginning of it into a buffer of 4 KiB, which becomes a TLS record of its own, and so a system call: so much fills that, and
 // eight records of 16 KiB.
-const ChunkBytes = 4<<10 - chunkHead + 8*16<<10
+const ChunkBytes = 4<<10 - chunkHead + PieceBytes
+
+// PieceBytes is how much is written at once of an answer whose length is announced: eight TLS records.
+const PieceBytes = 8 * 16 << 10
 
 // chunkHead is what the end of a chunk and the head of the next take in a body of HTTP/1.1.
 const chunkHead = len("\r\n20ff8\r\n")
@@ -27,7 +31,8 @@ const chunkHead = len("\r\n20ff8\r\n")
 type Writer struct {
 	w      http.ResponseWriter
 	accept bool
-	Code   int // the status; set before the first Write
+	Code   int   // the status; set before the first Write
+	length int64 // of the answer, if Length announced it
 	buf    *[]byte
 	zip    *gzip.Writer
 	failed error
@@ -66,24 +71,48 @@ func Varies(h http.Header) {
 	}
 }
 
+// Length announces how many bytes will be written, before the first Write of an answer that is not compressed: it is not sent in
+// chunks then.
+func (c *Writer) Length(n int64) { c.length = n }
+
 // Write adds to the answer.
 func (c *Writer) Write(p []byte) {
-	if c.failed != nil {
+	if !c.accept {
+		c.fill(p)
 		return
 	}
-	limit := ChunkBytes
-	if c.accept {
-		limit = From
-	}
-	if len(*c.buf)+len(p) > limit && len(*c.buf) > 0 {
+	if len(*c.buf)+len(p) > From && len(*c.buf) > 0 {
 		c.flush()
 	}
-	if len(p) > limit {
+	if len(p) > From {
 		c.begin()
 		c.write(p)
 		return
 	}
 	*c.buf = append(*c.buf, p...)
+}
+
+// fill adds to an answer that is not compressed, and writes whole pieces.
+func (c *Writer) fill(p []byte) {
+	piece := ChunkBytes
+	if c.length > 0 {
+		piece = PieceBytes
+	}
+	for len(*c.buf)+len(p) > piece && c.failed == nil {
+		if len(*c.buf) == 0 {
+			c.begin()
+			c.write(p[:piece])
+			p = p[piece:]
+			continue
+		}
+		n := piece - len(*c.buf)
+		*c.buf = append(*c.buf, p[:n]...)
+		p = p[n:]
+		c.flush()
+	}
+	if c.failed == nil {
+		*c.buf = append(*c.buf, p...)
+	}
 }
 
 // flush writes what was buffered; after it the answer is either compressed or not.
@@ -101,6 +130,9 @@ func (c *Writer) begin() {
 		c.zip = scratch.zippers.Get().(*gzip.Writer) //nolint:forcetypeassert // the pool holds nothing else
 		c.zip.Reset(c.w)
 		c.w.Header().Set("Content-Encoding", "gzip")
+	}
+	if c.length > 0 {
+		c.w.Header().Set("Content-Length", strconv.FormatInt(c.length, 10))
 	}
 	c.w.WriteHeader(c.Code)
 	c.Code = 0
@@ -124,6 +156,9 @@ func (c *Writer) Begun() bool { return c.Code == 0 }
 func (c *Writer) Close() {
 	if !c.Begun() { // small: not worth compressing
 		c.accept = false
+		if c.length == 0 {
+			c.length = int64(len(*c.buf))
+		}
 	}
 	c.flush()
 	if c.zip != nil && c.failed == nil {

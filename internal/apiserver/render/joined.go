@@ -2,6 +2,7 @@ package render
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 	"weak"
@@ -16,7 +17,7 @@ const (
 	// their objects.
 	joinedBytes = 32 << 20
 	// pieceBytes is what a piece takes.
-	pieceBytes = int64(compress.ChunkBytes)
+	pieceBytes = int64(compress.PieceBytes)
 	// keepJoined is how long after the last use that is: clients that list again and again do so within seconds.
 	keepJoined = 10 * time.Second
 )
@@ -40,7 +41,7 @@ type joinedKey struct {
 
 // joinedList is a list from its first item on.
 type joinedList struct {
-	pieces [][]byte // of compress.ChunkBytes each but the last, not changed when the list is whole; nil: there was no room
+	pieces [][]byte // of compress.PieceBytes each but the last, not changed when the list is whole; nil: there was no room
 	bytes  int64    // that the pieces have room for
 	used   time.Time
 	whole  bool // all was written
@@ -153,6 +154,8 @@ func (ls *Lists) writeJoined(w http.ResponseWriter, r *Renderer, head []byte, l 
 	}
 	compress.Varies(w.Header())
 	w.Header().Set("Content-Type", media.JSON)
+	last := pieces[len(pieces)-1]
+	w.Header().Set("Content-Length", strconv.Itoa(len(head)+(len(pieces)-1)*compress.PieceBytes+len(last)))
 	w.WriteHeader(http.StatusOK)
 	_, err := w.Write(head)
 	for _, p := range pieces {
@@ -190,14 +193,14 @@ func (ls *Lists) keeping(r *Renderer, l *wire.List, write func([]byte)) (both fu
 func (l *joinedList) add(j *joined, p []byte) bool {
 	for len(p) > 0 {
 		last := len(l.pieces) - 1
-		if last < 0 || len(l.pieces[last]) == compress.ChunkBytes {
+		if last < 0 || len(l.pieces[last]) == compress.PieceBytes {
 			if !j.room(l) {
 				return false
 			}
-			l.pieces = append(l.pieces, make([]byte, 0, compress.ChunkBytes))
+			l.pieces = append(l.pieces, make([]byte, 0, compress.PieceBytes))
 			continue
 		}
-		n := min(len(p), compress.ChunkBytes-len(l.pieces[last]))
+		n := min(len(p), compress.PieceBytes-len(l.pieces[last]))
 		l.pieces[last] = append(l.pieces[last], p[:n]...)
 		p = p[n:]
 	}

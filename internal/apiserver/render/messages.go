@@ -240,6 +240,7 @@ func (m *messageList) encode(group []*wire.Object) ([]byte, error) {
 func (m *messageList) begin(head []byte) {
 	if !m.zip {
 		m.plain = compress.New(m.w, false)
+		m.plain.Length(int64(len(head)+len(protobuf.Tail())) + m.size)
 		m.plain.Write(head)
 		return
 	}
