@@ -7,19 +7,33 @@ import (
 )
 
 // Metadata returns the JSON of the object's metadata, nil if it has none. The bytes are
-// shared and must not be modified.
+// shared and must not be modified. Those of an object that shares texts are put together at each call; see MetadataParts.
 func (o *Object) Metadata() []byte {
-	if o.at.metadata == 0 {
+	switch {
+	case o.at.metadata == 0:
 		return nil
+	case len(o.shared) == 0:
+		return slices.Clip(o.raw[o.at.metadata-1 : o.metadataEnd()])
 	}
-	s := newScanner(o.JSON())
-	s.Pos = o.at.metadata - 1
-	t, err := s.Skip()
-	if err != nil {
-		return nil // cannot be: it was parsed
-	}
-	return s.Data[t.Start:t.End]
+	return slices.Concat(o.MetadataParts(make([][]byte, 0, 2*mostShared+1))...)
 }
+
+// MetadataParts appends the bytes of Metadata to parts, in pieces, which must not be modified.
+func (o *Object) MetadataParts(parts [][]byte) [][]byte {
+	if o.at.metadata == 0 {
+		return parts
+	}
+	from := o.at.metadata - 1
+	for _, s := range o.shared { // they are in managedFields
+		at := len(o.raw) - s.after
+		parts = append(parts, o.raw[from:at], s.Bytes)
+		from = at
+	}
+	return append(parts, o.raw[from:o.metadataEnd()])
+}
+
+// metadataEnd is just behind the brace that closes the metadata, if there is one.
+func (o *Object) metadataEnd() int { return len(o.raw) - o.at.after }
 
 // WithoutManagedFields returns the object without metadata.managedFields, everything else
 // unchanged: the object itself if it has none.

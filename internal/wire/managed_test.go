@@ -64,6 +64,7 @@ func FuzzWithoutManagedFields(f *testing.F) {
 		`{"metadata":{"name":"x","managedFields":[{}],"resourceVersion":"7"},"spec":{}}`,
 		`{"metadata":{"managedFields":[{}]}}`,
 		`{"metadata":{ "a" : 1 , "managedFields" : null }}`,
+		`{"kind":"A","metadata":{"managedFields":[],"name":"x"},"spec":{"metadata":{}},"apiVersion":"v1"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -87,9 +88,16 @@ func FuzzWithoutManagedFields(f *testing.F) {
 		if o.Metadata() == nil {
 			return
 		}
+		if diff := cmp.Diff(metadata, members(t, string(bare.WithAPIVersion("example.com/v1beta1").Metadata()))); diff != "" {
+			t.Errorf("metadata of %s in another version of the API: %s", raw, diff)
+		}
 		metadata["resourceVersion"] = "12345"
-		if diff := cmp.Diff(want, members(t, string(bare.WithResourceVersion(12345).JSON()))); diff != "" {
+		later := bare.WithResourceVersion(12345)
+		if diff := cmp.Diff(want, members(t, string(later.JSON()))); diff != "" {
 			t.Errorf("%s at another version: %s", raw, diff)
+		}
+		if diff := cmp.Diff(metadata, members(t, string(later.Metadata()))); diff != "" {
+			t.Errorf("metadata of %s at another version: %s", raw, diff)
 		}
 		delete(metadata, "resourceVersion")
 		if diff := cmp.Diff(want, members(t, string(bare.Value()))); diff != "" {

@@ -129,7 +129,7 @@ func (o *Object) Content() []byte {
 	if from := o.untypedFrom(); from == 0 || o.at.metadata != from+len(metadata) {
 		return nil
 	}
-	return o.raw[len(o.raw)-o.at.after:]
+	return o.raw[o.metadataEnd():]
 }
 
 // untyped is Untyped of an object that has these members anywhere: it leaves them out, and decodes
@@ -221,12 +221,15 @@ func (o *Object) empty() bool {
 // the offsets that lie behind. The caller sets those that lie at the place itself. Everything
 // that is shared lies behind the place.
 func (o *Object) splice(from, to int, b []byte, own bool) {
+	by := len(b) - (to - from)
+	if o.at.metadata > 0 && from >= o.metadataEnd() {
+		o.at.after += by
+	}
 	if own {
 		o.raw = slices.Replace(o.raw, from, to, b...)
 	} else {
 		o.raw = slices.Concat(o.raw[:from], b, o.raw[to:])
 	}
-	by := len(b) - (to - from)
 	for _, at := range []*int{
 		&o.at.apiVersion, &o.at.apiVersionEnd, &o.at.metadata,
 		&o.at.rv, &o.at.rvEnd, &o.at.cut, &o.at.cutEnd, &o.at.managed,

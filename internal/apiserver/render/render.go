@@ -168,7 +168,12 @@ const usualParts = 5
 
 // partial returns o as a PartialObjectMetadata.
 func (r *Renderer) partial(o *wire.Object) []byte {
-	body := make([]byte, 0, len(o.Metadata())+96)
+	var parts [usualParts][]byte
+	size := 96
+	for _, p := range r.seen(o).MetadataParts(parts[:0]) {
+		size += len(p)
+	}
+	body := make([]byte, 0, size)
 	r.writePartial(o, func(p []byte) { body = append(body, p...) })
 	return body
 }
@@ -179,7 +184,8 @@ func (r *Renderer) writePartial(o *wire.Object, write func([]byte)) {
 		r.partialHead = fmt.Appendf(nil, `{"kind":"PartialObjectMetadata","apiVersion":%q,"metadata":`, r.apiVersion())
 	}
 	write(r.partialHead)
-	write(r.seen(o).Metadata())
+	r.parts = r.seen(o).MetadataParts(r.parts[:0])
+	r.writeParts(write)
 	write(r.end)
 }
 
