@@ -1,6 +1,7 @@
 package jsontree
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/gapless-io/gapless/kube/scan"
@@ -46,6 +47,31 @@ func (p *Part) step(name string) *Part {
 		p.members[name] = &Part{}
 	}
 	return p.members[name]
+}
+
+// Has reports whether something is needed of a member of an object.
+func (p *Part) Has(member string) bool { return p.whole || p.each != nil || p.members[member] != nil }
+
+// Without returns the part without a member of a member, and without the latter if nothing else is needed of that. All of a value
+// stays all of it, also nil.
+func (p *Part) Without(member, inside string) *Part {
+	if p == nil || p.whole {
+		return p
+	}
+	within := p.members[member]
+	if within == nil || within.whole || within.members[inside] == nil {
+		return p
+	}
+	rest := *within
+	rest.members = maps.Clone(within.members)
+	delete(rest.members, inside)
+	all := *p
+	all.members = maps.Clone(p.members)
+	all.members[member] = &rest
+	if len(rest.members) == 0 && rest.each == nil {
+		delete(all.members, member)
+	}
+	return &all
 }
 
 // nothing says that only the kind of the value is needed.

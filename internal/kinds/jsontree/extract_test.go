@@ -37,6 +37,35 @@ func TestExtractKeepsTheNeededPartsOnly(t *testing.T) {
 	}
 }
 
+func TestPartsWithoutAMemberKeepTheOthers(t *testing.T) {
+	const body = `{"m":{"t":1,"u":2},"s":{"t":3}}`
+	for _, c := range []struct {
+		parts []string
+		has   bool
+		want  string
+	}{
+		{[]string{"m.t", "s.t"}, false, `{"s":{"t":3}}`},
+		{[]string{"m.t", "m.u"}, true, `{"m":{"u":2}}`},
+		{[]string{"m.t", "m.*"}, true, `{"m":{"t":1,"u":2}}`}, // numbers are kept as they are
+		{[]string{"m", "m.t"}, true, `{"m":{"t":1,"u":2}}`},
+		{[]string{"*.t"}, true, `{"m":{"t":1},"s":{"t":3}}`},
+		{[]string{"s"}, false, `{"s":{"t":3}}`},
+	} {
+		all := jsontree.Parts(c.parts...)
+		before := string(jsontree.Extract([]byte(body), all))
+		part := all.Without("m", "t")
+		if got := string(jsontree.Extract([]byte(body), part)); got != c.want || part.Has("m") != c.has {
+			t.Errorf("%v: %s, has m: %t", c.parts, got, part.Has("m"))
+		}
+		if after := string(jsontree.Extract([]byte(body), all)); after != before {
+			t.Errorf("%v: the part itself was changed: %s", c.parts, after)
+		}
+	}
+	if part := jsontree.Whole().Without("m", "t"); !part.Has("m") {
+		t.Error("all of a value is not all of it any more")
+	}
+}
+
 // FuzzExtract: what is extracted is in the object at the same place.
 func FuzzExtract(f *testing.F) {
 	for _, seed := range []string{

@@ -4,6 +4,7 @@
 package table
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -48,10 +49,14 @@ func Of[T any](cells func(o *T, r Meta) []any, columns ...Column) kinds.Table {
 // others are not decoded: stored objects were when they were written. An object that cannot be
 // decoded is shown by its name and "<unknown>".
 func OfParts[T any](parts *jsontree.Part, cells func(o *T, r Meta) []any, columns ...Column) kinds.Table {
+	living := parts.Without("metadata", "deletionTimestamp")
 	return kinds.Table{Columns: columns, Row: func(o *wire.Object) []any {
 		r := Meta{Name: o.Key().Name, Age: kinds.Age(o.Created()), Created: o.Created()}
-		typed := new(T)
-		if err := decode(o, parts, typed); err == nil {
+		typed, needed := new(T), parts
+		if !o.Deleting() {
+			needed = living
+		}
+		if err := decode(o, needed, typed); err == nil {
 			return cells(typed, r)
 		}
 		unknown := make([]any, len(columns))
@@ -79,6 +84,20 @@ type scratch struct {
 //nolint:gochecknoglobals // memory that is used again, by all tables of a process
 var scratches = sync.Pool{New: func() any { return &scratch{} }}
 
+// read reads the text of an object, without its metadata if nothing of that is needed, which is most of many objects.
+func (s *scratch) read(o *wire.Object, parts *jsontree.Part) {
+	if content := o.Content(); len(content) > 0 && !parts.Has("metadata") {
+		s.text = append(append(s.text[:0], '{'), bytes.TrimPrefix(content, []byte{','})...)
+		return
+	}
+	s.text = s.text[:0]
+	s.parts = o.Parts(s.parts[:0])
+	for _, part := range s.parts {
+		s.text = append(s.text, part...)
+	}
+	clear(s.parts) // not to keep objects
+}
+
 // decode decodes parts of an object, or all of it.
 func decode(o *wire.Object, parts *jsontree.Part, typed any) error {
 	if parts == nil {
@@ -86,12 +105,7 @@ func decode(o *wire.Object, parts *jsontree.Part, typed any) error {
 	}
 	s := scratches.Get().(*scratch) //nolint:forcetypeassert // the pool holds nothing else
 	defer scratches.Put(s)
-	s.text = s.text[:0]
-	s.parts = o.Parts(s.parts[:0])
-	for _, part := range s.parts {
-		s.text = append(s.text, part...)
-	}
-	clear(s.parts) // not to keep objects
+	s.read(o, parts)
 	needed := jsontree.ExtractInto(s.needed, s.text, parts)
 	if len(needed) > 0 && &needed[0] != &s.text[0] {
 		s.needed = needed
