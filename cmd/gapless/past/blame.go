@@ -18,10 +18,11 @@ import (
 type blameFlags struct {
 	selecting // none has a flag
 
-	at      string
-	status  bool
-	secrets bool
-	output  string
+	at       string
+	status   bool
+	secrets  bool
+	output   string
+	auditLog string
 }
 
 func (p Program) blame() *cobra.Command {
@@ -32,8 +33,8 @@ func (p Program) blame() *cobra.Command {
 		Long: `Show an object as YAML, with the change that set the value in each line: when it was, and who made it.
 
 The server must be gapless serve, one of its replicas, or a gapless relay. What was set before its history is marked so,
-with the manager whose field it was by the managed fields of then. The values of Secrets are shown as their length and a
-hash.`,
+with the manager whose field it was by the managed fields of then. The audit log of the server (--audit-log) has the users,
+too. The values of Secrets are shown as their length and a hash.`,
 		Example: `  gapless blame deployments/web
 
   # as it was before lunch, with the status
@@ -51,6 +52,7 @@ hash.`,
 		"as it was at: 14:05, 2h (ago), 2026-11-25 14:05, a time in RFC 3339, or a resourceVersion (default now)")
 	flags.BoolVar(&f.status, "status", false, "show the status, too")
 	flags.BoolVar(&f.secrets, "show-secrets", false, "show the values of Secrets")
+	addAuditLog(flags, &f.auditLog)
 	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json or yaml (default the object with columns in front)")
 	connect := p.Connect(cmd)
 	cmd.ValidArgsFunction = p.completing(connect)
@@ -89,9 +91,14 @@ type blaming struct {
 	session *session
 	target  target
 	known   past.Blame
+	users   users
 }
 
 func (b *blaming) run(ctx context.Context, upTo past.Moment) error {
+	var err error
+	if b.users, err = usersIn(b.flags.auditLog, b.target); err != nil {
+		return err
+	}
 	for page, err := range b.session.pages(ctx, b.target, asking{order: oldestFirst, upTo: upTo}) {
 		if err != nil {
 			return err
@@ -180,6 +187,7 @@ type blamed struct {
 	ResourceVersion *kube.ResourceVersion `json:"resourceVersion,omitempty,string"`
 	Time            *time.Time            `json:"time,omitempty"`
 	By              []past.Author         `json:"by,omitempty"`
+	Users           []string              `json:"users,omitempty"`
 	BeforeHistory   bool                  `json:"beforeHistory,omitempty"`
 }
 
@@ -205,6 +213,7 @@ func (b *blaming) blamed(l past.Line) blamed {
 	if l.Version != nil {
 		at := l.Version.Time.In(b.program.Now().Location())
 		out.ResourceVersion, out.Time, out.By = &l.Version.ResourceVersion, &at, l.Version.By
+		out.Users = b.users.of(l.Version.ResourceVersion, l.Version.Time)
 	}
 	if l.Before != nil {
 		out.By = []past.Author{*l.Before}
@@ -217,7 +226,8 @@ func (b *blaming) words(l past.Line) []string {
 	when, rv, by := "", "", ""
 	switch {
 	case l.Version != nil:
-		when, rv, by = b.program.shown(l.Version.Time), l.Version.ResourceVersion.String(), past.Names(l.Version.By)
+		when, rv = b.program.shown(l.Version.Time), l.Version.ResourceVersion.String()
+		by = byWhom(b.users.of(l.Version.ResourceVersion, l.Version.Time), l.Version.By)
 	case l.Field:
 		when = "before history"
 	}

@@ -2,6 +2,7 @@ package past
 
 import (
 	"bytes"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -52,7 +53,7 @@ func History(page []byte, output string) (string, error) {
 func Users(log []byte) (int, error) {
 	found, err := readUsers(bytes.NewReader(log), fuzzed)
 	for _, s := range found.several {
-		found.of(&change{ResourceVersion: s.to})
+		found.of(s.to, time.Time{})
 	}
 	return len(found.one) + len(found.several), err
 }

@@ -1,6 +1,7 @@
 package past
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ Times are read and shown in the local zone.`,
 	flags.BoolVar(&f.status, "status", false, "show changes of the status alone, too, each in a line of its own")
 	flags.BoolVar(&f.secrets, "show-secrets", false, "show the values of Secrets")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "show the oldest change first, and then each change as it happens")
-	flags.StringVar(&f.auditLog, "audit-log", "", "file with audit events of the server, in JSON, which say which user it was")
+	addAuditLog(flags, &f.auditLog)
 	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json or yaml (default a table)")
 	connect := p.Connect(cmd)
 	cmd.ValidArgsFunction = p.completing(connect)
@@ -149,14 +150,12 @@ var errEnough = errors.New("enough")
 
 func (h *history) run(ctx context.Context, s *session, t target) error {
 	h.target = t
-	if h.flags.auditLog != "" {
-		var err error
-		if h.users, err = usersIn(h.flags.auditLog, t); err != nil {
-			return err
-		}
+	var err error
+	if h.users, err = usersIn(h.flags.auditLog, t); err != nil {
+		return err
 	}
 	var removed *kube.ExpiredError
-	err := h.pages(ctx, s)
+	err = h.pages(ctx, s)
 	if expired := kube.WhyExpired(err); expired != nil && !h.asked.after.IsZero() && h.oldest == nil {
 		removed, h.asked.after = expired, past.Moment{}
 		err = h.pages(ctx, s)
@@ -241,10 +240,7 @@ type told struct {
 
 // tell compares the states before and after a change.
 func (h *history) tell(c *change) told {
-	of := told{change: c}
-	if user, known := h.users.of(c); known {
-		of.users = []string{user}
-	}
+	of := told{change: c, users: h.users.of(c.ResourceVersion, c.Time)}
 	if c.Type == modified {
 		of.found = past.Compare(past.Quiet(h.mask.Mask(c.Previous)), past.Quiet(h.mask.Mask(c.Object)))
 	}
@@ -417,13 +413,7 @@ func (h *history) line(of told, object, text string) {
 	if len(h.lines.widths)+len(h.lines.waiting) == 0 {
 		h.lines.add(h.words(words{"TIME", "AGE", "RESOURCEVERSION", "NAME", "UID", "BY", "CHANGE"})...)
 	}
-	by := past.Names(of.by)
-	if len(of.users) > 0 {
-		by = strings.TrimSuffix(past.Printable(strings.Join(of.users, ", "))+": "+by, ": ")
-	}
-	if by == "" {
-		by = "-"
-	}
+	by := cmp.Or(byWhom(of.users, of.by), "-")
 	p := h.program
 	w := words{
 		time: p.shown(of.Time), rv: of.ResourceVersion.String(), name: object, by: by, text: text,

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
+	"github.com/gapless-io/gapless/internal/past"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -31,20 +34,31 @@ type several struct {
 	user
 }
 
-// of is the user of a change.
-func (u *users) of(c *change) (string, bool) {
-	found, known := u.one[c.ResourceVersion]
+// of is the user of the change that made a resourceVersion at a time: none, or one.
+func (u *users) of(rv kube.ResourceVersion, at time.Time) []string {
+	found, known := u.one[rv]
 	if !known {
 		// Each change is one of one request: the ranges of a log have nothing in common.
-		i, _ := slices.BinarySearchFunc(u.several, c.ResourceVersion, func(s several, rv kube.ResourceVersion) int {
+		i, _ := slices.BinarySearchFunc(u.several, rv, func(s several, rv kube.ResourceVersion) int {
 			return cmp.Compare(s.to, rv)
 		})
-		if i == len(u.several) || u.several[i].from > c.ResourceVersion {
-			return "", false
+		if i == len(u.several) || u.several[i].from > rv {
+			return nil
 		}
 		found = u.several[i].user
 	}
-	return found.name, found.made(c.Time)
+	if !found.made(at) {
+		return nil
+	}
+	return []string{found.name}
+}
+
+// byWhom names the users, if the audit log has them, and who made a change by the managed fields.
+func byWhom(users []string, by []past.Author) string {
+	if len(users) == 0 {
+		return past.Names(by)
+	}
+	return strings.TrimSuffix(past.Printable(strings.Join(users, ", "))+": "+past.Names(by), ": ")
 }
 
 // user is who made a change. sent is when, if that is a guess: the answer to a request has a resourceVersion, which a
@@ -60,8 +74,16 @@ func (u user) made(at time.Time) bool {
 	return u.sent.IsZero() || !u.sent.After(at.Add(later))
 }
 
-// usersIn reads a file with the events of the audit log of a server, for the changes of a resource.
+// addAuditLog adds the flag for the file that usersIn reads.
+func addAuditLog(flags *pflag.FlagSet, path *string) {
+	flags.StringVar(path, "audit-log", "", "file with audit events of the server, in JSON, which say which user it was")
+}
+
+// usersIn reads a file with the events of the audit log of a server, for the changes of a resource. Without a file it knows no user.
 func usersIn(path string, t target) (users, error) {
+	if path == "" {
+		return users{}, nil
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return users{}, fmt.Errorf("read --audit-log: %w", err)

@@ -68,6 +68,18 @@ func TestTheAuditLogSaysWhichUserItWas(t *testing.T) {
 	if diff := cmp.Diff([]any{"joe"}, all[0]["users"]); diff != "" {
 		t.Errorf("as JSON (-want +got):\n%s", diff)
 	}
+	jane.apply("kubectl", deployments+"/web", web)
+	joe.merge("kubectl", deployments+"/web/scale", `{"spec":{"replicas":5}}`)
+	lines := general(jane.shows("blame", "deploy/web", "--audit-log", log))
+	if !strings.Contains(lines, "# joe: kubectl (Update scale) | replicas: 5") ||
+		!strings.Contains(lines, "# jane: kubectl (Apply) | - image: web:1") {
+		t.Errorf("the users of lines:\n%s", lines)
+	}
+	for _, d := range documents(t, jane.shows("blame", "deploy/web", "--audit-log", log, "-o", "json")) {
+		if users, _ := d["users"].([]any); strings.Contains(d["line"].(string), "replicas: 5") && (len(users) != 1 || users[0] != "joe") {
+			t.Errorf("the user of a line as JSON: %v", d)
+		}
+	}
 	raw, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatalf("read the log: %v", err)
@@ -83,6 +95,7 @@ func TestTheAuditLogSaysWhichUserItWas(t *testing.T) {
 	}
 	jane.fails("line 2 is no audit event in JSON", "history", "deploy/web", "--audit-log", other)
 	jane.fails("no such file", "history", "deploy/web", "--audit-log", other+"er")
+	jane.fails("line 2 is no audit event in JSON", "blame", "deploy/web", "--audit-log", other)
 }
 
 // TestTheUpstreamsAuditLogServesARelay: kube-apiserver does not write our annotation, but may record the answers.
