@@ -95,6 +95,13 @@ type Storage struct {
 	MaintenanceFailures int64 `json:"maintenanceFailures"`
 }
 
+// NearlyFull reports whether less than 5 GiB of the file system, and less than a twentieth of it, are free. Without any, writes
+// are refused.
+func (s Storage) NearlyFull() bool {
+	const few, part = 5 << 30, 20
+	return s.FreeBytes < min(few, s.FileSystemBytes/part)
+}
+
 // Clients are the clients that watch, those that got 410, and what was refused.
 type Clients struct {
 	// Watches are open, first those whose clients would get 410 first: by ExpiresAt, then by AboveOldest. With more than

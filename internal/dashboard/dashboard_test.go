@@ -110,3 +110,40 @@ func TestWhoIsNotKnownGetsTheFormToLogIn(t *testing.T) {
 		}
 	}
 }
+
+// TestTheOverviewSaysHowTheDiskDoes to those who may see the status.
+func TestTheOverviewSaysHowTheDiskDoes(t *testing.T) {
+	for _, c := range []struct {
+		status      string
+		code        int
+		says, hides string
+	}{
+		{`{"storage":{"freeBytes":40000000000,"fileSystemBytes":100000000000}}`, 200, "<li><strong>40.0 GB</strong> of the disk free", "writes"},
+		{
+			`{"storage":{"freeBytes":4000000,"fileSystemBytes":100000000000,"readOnly":"<full>"}}`, 200,
+			`<li class="bad"><strong>4.0 MB</strong> of the disk free</li>` + "\n" + `<li class="bad">takes no writes: &lt;full&gt;</li>`, "lost",
+		},
+		{`{"storage":{"lost":"fsync failed","readOnly":"fsync failed"}}`, 200, "writes may be lost: fsync failed", "takes no writes"},
+		{`{"storage":{}}`, 200, "0</strong> watches", "disk"},
+		{`{"message":"who watches: no"}`, 403, "0</strong> objects", "disk"},
+		{`{"message":"there is none"}`, 404, "0</strong> watches", "disk"},
+	} {
+		d, err := dashboard.New(dashboard.Config{
+			Open: func(r *http.Request) *http.Request { return r }, StatusPath: "/status",
+			Resources: func() []dashboard.Resource { return nil }, Watches: func() []dashboard.Watch { return nil },
+			API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.code)
+				_, _ = io.WriteString(w, c.status)
+			}),
+		})
+		if err != nil {
+			t.Fatalf("make a dashboard: %v", err)
+		}
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/", nil))
+		_, text, _ := strings.Cut(w.Body.String(), `class="facts"`)
+		if text, _, _ = strings.Cut(text, "</ul>"); !strings.Contains(text, c.says) || strings.Contains(text, c.hides) {
+			t.Errorf("%s: with %q and without %q, got\n%s", c.status, c.says, c.hides, text)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/gapless-io/gapless/status"
 )
 
 // What the overview shows of the changes of a resource.
@@ -41,7 +43,8 @@ type overviewPage struct {
 	Objects         int64
 	Changes         int
 	Watches         int
-	ShowsAll, Knows bool // empty resources too; watches are known
+	Storage         status.Storage
+	ShowsAll, Knows bool // empty resources too; watches are known, and the storage
 }
 
 func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) error {
@@ -51,8 +54,8 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) error {
 	}
 	page := overviewPage{Now: time.Now().UTC(), ShowsAll: r.URL.Query().Has("all")}
 	open := map[string]overviewRow{}
-	if d.mayWatches(r) == nil && d.cfg.Watches != nil {
-		page.Knows = true
+	if storage, err := d.storage(r); err == nil && d.cfg.Watches != nil {
+		page.Knows, page.Storage = true, storage
 		for _, watch := range d.cfg.Watches() {
 			of := open[watch.Resource]
 			of.Watches, of.Behind = of.Watches+1, max(of.Behind, watch.Behind)

@@ -30,10 +30,18 @@ func (d *Dashboard) mayWatches(r *http.Request) error {
 	if d.cfg.Watches == nil {
 		return errNoWatches
 	}
-	if _, err := d.ask(r, d.cfg.StatusPath+"?"+status.WatchesParameter+"=0", mediaJSON); !isRefused(err, http.StatusNotFound) {
-		return err // nil, or why not; 404 comes after the permission: there is no status
+	_, err := d.storage(r)
+	return err
+}
+
+// storage returns what the status of the server says of its disk, the zero value if there is no status.
+func (d *Dashboard) storage(r *http.Request) (status.Storage, error) {
+	var of struct{ Storage status.Storage }
+	err := d.askFor(r, d.cfg.StatusPath+"?"+status.WatchesParameter+"=0", mediaJSON, &of)
+	if isRefused(err, http.StatusNotFound) { // 404 comes after the permission
+		return status.Storage{}, nil
 	}
-	return nil
+	return of.Storage, err
 }
 
 func (d *Dashboard) watches(w http.ResponseWriter, r *http.Request) error {

@@ -63,7 +63,7 @@ func (r *report) addStorage(of status.Storage) {
 	r.add("disk", "%s", text)
 	if of.FileSystemBytes > 0 {
 		text := fmt.Sprintf("%s of %s are free", bytes(of.FreeBytes), bytes(of.FileSystemBytes))
-		if of.FreeBytes < min(fewBytes, of.FileSystemBytes/fewPart) {
+		if of.NearlyFull() {
 			r.addProblem("disk", "ONLY %s: without any, writes are refused", text)
 		} else {
 			r.add("disk", "%s", text)
@@ -74,12 +74,6 @@ func (r *report) addStorage(of status.Storage) {
 			of.MaintenanceFailures)
 	}
 }
-
-// A disk is nearly full with less free than fewBytes and than one part in fewPart of it.
-const (
-	fewBytes = 5 << 30
-	fewPart  = 20
-)
 
 func milliseconds(seconds float64) string {
 	const thousand = 1000
