@@ -118,12 +118,19 @@ func TestTheOverviewSaysHowTheDiskDoes(t *testing.T) {
 		code        int
 		says, hides string
 	}{
-		{`{"storage":{"freeBytes":40000000000,"fileSystemBytes":100000000000}}`, 200, "<li><strong>40.0 GB</strong> of the disk free", "writes"},
+		{
+			`{"storage":{"freeBytes":40000000000,"fileSystemBytes":100000000000}}`, 200,
+			"<li><strong>40.0 GB</strong> of the disk free", "writes",
+		},
 		{
 			`{"storage":{"freeBytes":4000000,"fileSystemBytes":100000000000,"readOnly":"<full>"}}`, 200,
-			`<li class="bad"><strong>4.0 MB</strong> of the disk free</li>` + "\n" + `<li class="bad">takes no writes: &lt;full&gt;</li>`, "lost",
+			`<li class="bad"><strong>4.0 MB</strong> of the disk free</li>` + "\n" +
+				`<li class="bad">takes no writes: &lt;full&gt;</li>`, "lost",
 		},
-		{`{"storage":{"lost":"fsync failed","readOnly":"fsync failed"}}`, 200, "writes may be lost: fsync failed", "takes no writes"},
+		{
+			`{"storage":{"lost":"fsync failed","readOnly":"fsync failed"}}`, 200, "writes may be lost: fsync failed",
+			"takes no writes",
+		},
 		{`{"storage":{}}`, 200, "0</strong> watches", "disk"},
 		{`{"message":"who watches: no"}`, 403, "0</strong> objects", "disk"},
 		{`{"message":"there is none"}`, 404, "0</strong> watches", "disk"},

@@ -79,7 +79,8 @@ func addAuditLog(flags *pflag.FlagSet, path *string) {
 	flags.StringVar(path, "audit-log", "", "file with audit events of the server, in JSON, which say which user it was")
 }
 
-// usersIn reads a file with the events of the audit log of a server, for the changes of a resource. Without a file it knows no user.
+// usersIn reads a file with the events of the audit log of a server, for the changes of a resource.
+// Without a file it knows no user.
 func usersIn(path string, t target) (users, error) {
 	if path == "" {
 		return users{}, nil

@@ -76,7 +76,8 @@ func TestTheAuditLogSaysWhichUserItWas(t *testing.T) {
 		t.Errorf("the users of lines:\n%s", lines)
 	}
 	for _, d := range documents(t, jane.shows("blame", "deploy/web", "--audit-log", log, "-o", "json")) {
-		if users, _ := d["users"].([]any); strings.Contains(d["line"].(string), "replicas: 5") && (len(users) != 1 || users[0] != "joe") {
+		if users, _ := d["users"].([]any); strings.Contains(d["line"].(string), "replicas: 5") &&
+			(len(users) != 1 || users[0] != "joe") {
 			t.Errorf("the user of a line as JSON: %v", d)
 		}
 	}

@@ -63,7 +63,8 @@ func TestAnswersAreWrittenInWholePieces(t *testing.T) {
 				break
 			}
 		}
-		if got, want := w.Header().Get("Content-Length"), strconv.Itoa(c.size); (got == want) != c.length || got != "" && got != want {
+		if got, want := w.Header().Get("Content-Length"), strconv.Itoa(c.size); (got == want) != c.length ||
+			got != "" && got != want {
 			t.Errorf("%+v: Content-Length: %q", c, got)
 		}
 	}
