@@ -228,7 +228,9 @@ func (p *protobufWriter) gone() {
 }
 
 // protobuf says that the run is one of protobuf, which [informer.For] asks for.
-func (o runOptions) protobuf() bool { return strings.Contains(o.subject, "protobuf") || o.subject == "encoded" }
+func (o runOptions) protobuf() bool {
+	return strings.Contains(o.subject, "protobuf") || o.subject == "encoded"
+}
 
 func post(ctx context.Context, url string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)

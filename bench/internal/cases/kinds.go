@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/gapless-io/gapless/bench/internal/load"
 	"github.com/gapless-io/gapless/bench/internal/peer"
@@ -16,7 +18,7 @@ import (
 // Goals for built-in kinds, whatever they cost kube-apiserver.
 const (
 	mapCost, podCost     = 90, 150 // microseconds of CPU per create
-	pacedCost            = 13      // microseconds of CPU per event: 1.5 raw TLS writes
+	stockEvents          = 1.5     // times what a TLS write of an event needs
 	floodedP99           = 150     // milliseconds
 	idleHTTP1, idleHTTP2 = 16, 8   // KB
 	stockLists           = 1.2     // times what a stock TLS server needs
@@ -64,7 +66,9 @@ func builtin() []Case {
 		case "watch-one":
 			all = append(all, maps(c, AtMost(0), AtMost(floodedP99)))
 		case "watch-paced":
-			all = append(all, maps(c, AtMost(pacedCost)))
+			c.Run = runStockPaced
+			c.Metrics = append(slices.Clone(c.Metrics), Metric{Name: "stock", Unit: "of stock's CPU", Goal: AtMost(stockEvents)})
+			all = append(all, maps(c, Goal{}))
 		}
 	}
 	all = append(all, mapLists()...)
@@ -112,39 +116,114 @@ func runStockList(how reading) func(context.Context, *Run) (Sample, error) {
 		if s, err = r.list(ctx, how); err != nil {
 			return s, err
 		}
-		stock := r.stock
-		stock.Body = filepath.Join(r.dir, "..", filepath.Base(r.dir)+".body")
-		if how.gzip {
-			stock.Coding = "gzip"
-		}
-		if err := r.answer(ctx, how, stock.Body); err != nil {
+		stock, err := r.answering(ctx, how, load.Query(r.collection(), "resourceVersion", "0"))
+		if err != nil {
 			return s, err
 		}
-		dir := r.dir + "-stock"
-		if stock.Certificates, err = peer.NewCertificates(dir + "-certificates"); err != nil {
-			return s, err
-		}
-		beside := &Run{Program: stock, Scale: r.Scale, content: r.content, dir: dir}
-		if beside.Server, err = stock.Start(ctx, dir); err != nil {
-			return s, err
-		}
-		alone, err := beside.read(ctx, how)
-		s.Values["stock"] = s.Values["cpu"] / alone.Values["cpu"]
-		return s, errors.Join(err, beside.remove(), os.Remove(stock.Body))
+		err = r.beside(ctx, stock, func(beside *Run) error {
+			alone, err := beside.read(ctx, how)
+			s.Values["stock"] = s.Values["cpu"] / alone.Values["cpu"]
+			return err
+		})
+		return s, err
 	}
 }
 
-// answer writes the answer to a list into a file, as it comes.
-func (r *Run) answer(ctx context.Context, how reading, file string) error {
+// runStockPaced is runPaced, and says how many times as much an event costs the server as a TLS write of as many bytes, which
+// a list of one object has.
+func runStockPaced(ctx context.Context, r *Run) (Sample, error) {
+	s, err := runPaced(ctx, r)
+	if err != nil {
+		return s, err
+	}
+	stock, err := r.answering(ctx, reading{}, load.Query(r.collection(), "limit", "1"))
+	if err != nil {
+		return s, err
+	}
+	stock.Every = pace
+	err = r.beside(ctx, stock, func(beside *Run) error {
+		alone, err := beside.fanOut(ctx, crowd{}.watchers(r.Scale), r.Scale.Paced)
+		s.Values["stock"] = s.Values["cpu"] / alone
+		return err
+	})
+	return s, err
+}
+
+// fanOut watches a stock server until it has written so many events to each of some watchers, and returns the microseconds of
+// its CPU for each event.
+func (r *Run) fanOut(ctx context.Context, watchers, events int) (float64, error) {
+	loop, err := wire.NewLoop(r.Target)
+	if err != nil {
+		return 0, err
+	}
+	defer loop.Close()
+	var got counter
+	for range watchers {
+		if err := loop.Start(ctx, wire.Request{Path: "/?watch"}, &got, func(error) {}); err != nil {
+			return 0, err
+		}
+	}
+	if err := got.wait(ctx, 1); err != nil { // of the bytes of a tick
+		return 0, err
+	}
+	body, err := os.Stat(r.Body)
+	if err != nil {
+		return 0, err
+	}
+	began := got.Load()
+	u, err := r.measure(ctx, func() error { return got.wait(ctx, began+body.Size()*int64(watchers*events)) })
+	return float64(u.cpu.Nanoseconds()) / 1000 / (float64(got.Load()-began) / float64(body.Size())), err
+}
+
+// counter counts the bytes that are written to it.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.Add(int64(len(b)))
+	return len(b), nil
+}
+
+// wait returns when n bytes were counted.
+func (c *counter) wait(ctx context.Context, n int64) error {
+	tick := time.NewTicker(pace / 100)
+	defer tick.Stop()
+	for c.Load() < n {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// answering is a stock server that answers with what the server answers at a path.
+func (r *Run) answering(ctx context.Context, how reading, path string) (stock peer.Program, err error) {
+	stock = r.stock
+	if how.gzip {
+		stock.Coding = "gzip"
+	}
+	if stock.Certificates, err = peer.NewCertificates(r.dir + "-stock-certificates"); err != nil {
+		return stock, err
+	}
 	conn, err := r.Target.Dial(ctx, wire.HTTP1)
 	if err != nil {
-		return err
+		return stock, err
 	}
 	defer conn.Close()
 	var body bytes.Buffer
-	path := load.Query(r.collection(), "resourceVersion", "0")
 	if _, err := conn.Do(wire.Request{Path: path, Accept: how.accept, Gzip: how.gzip}, &body); err != nil {
+		return stock, err
+	}
+	stock.Body = filepath.Join(r.dir, "..", filepath.Base(r.dir)+".body")
+	return stock, os.WriteFile(stock.Body, body.Bytes(), 0o600)
+}
+
+// beside runs work on a stock server.
+func (r *Run) beside(ctx context.Context, stock peer.Program, work func(*Run) error) (err error) {
+	beside := &Run{Program: stock, Scale: r.Scale, content: r.content, dir: r.dir + "-stock"}
+	if beside.Server, err = stock.Start(ctx, beside.dir); err != nil {
 		return err
 	}
-	return os.WriteFile(file, body.Bytes(), 0o600)
+	return errors.Join(work(beside), beside.remove(), os.Remove(stock.Body))
 }

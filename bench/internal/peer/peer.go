@@ -10,6 +10,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,8 +50,10 @@ type Program struct {
 	// Store is the etcd in which kube-apiserver and gapless keep their objects; nil: kube-apiserver starts one of
 	// its own, and gapless needs none.
 	Store *Store
-	// Body is the file that a stock server answers with, and Coding its Content-Encoding.
+	// Body is the file that a stock server answers with, Coding its Content-Encoding, and Every how often those who watch
+	// get it.
 	Body, Coding string
+	Every        time.Duration
 	// Flags are further ones of gapless serve.
 	Flags []string
 }
@@ -154,7 +157,8 @@ func (s *Server) start(ctx context.Context) error {
 		args = append(append(args, "--"), s.Certificates.flags()...)
 	}
 	if s.Name == Stock {
-		args = append(s.Certificates.flags(), "--file", s.Body, "--content-encoding", s.Coding)
+		args = append(s.Certificates.flags(), "--file", s.Body, "--content-encoding", s.Coding,
+			"--every", cmp.Or(s.Every, time.Second).String())
 	}
 	lines := &firstLine{got: make(chan []byte, 1)}
 	if err := s.run(ctx, args, lines); err != nil {
