@@ -25,6 +25,7 @@ type Block struct {
 	plain    []byte // nil for a compressed block, and for a packed one
 	packed   []byte // what plain would be, as s2 has it; nil unless a cache packs
 	crc      uint32
+	shift    uint32 // of size, for combine
 	size     int64
 }
 
@@ -97,6 +98,7 @@ func Compress(fill func(write func(p []byte))) *Block {
 			write(p)
 		})
 	})
+	b.shift = shiftOf(b.size)
 	return b
 }
 
@@ -181,7 +183,7 @@ func (s *Stream) Block(b *Block) {
 		return
 	}
 	s.write(b.deflated)
-	s.crc = combine(s.crc, b.crc, b.size)
+	s.crc = combine(s.crc, b.crc, b.shift)
 	s.size += b.size
 }
 
@@ -200,10 +202,11 @@ func (s *Stream) write(p []byte) {
 	}
 }
 
-// combine returns the CRC-32 of two runs of bytes one after the other from theirs
-// and the length of the second: the first is multiplied by x^(8·length), in the
-// field of the polynomial.
-func combine(first, second uint32, length int64) uint32 {
+// combine returns the CRC-32 of two runs of bytes one after the other from theirs and the shift of the second.
+func combine(first, second, shift uint32) uint32 { return multiply(shift, first) ^ second }
+
+// shiftOf returns what multiplies the CRC-32 of what comes before so many bytes: x^(8·length), in the field of the polynomial.
+func shiftOf(length int64) uint32 {
 	shift, power := uint32(1)<<31, uint32(1)<<23 // x^0 and x^8; the highest bit is x^0
 	for ; length > 0; length >>= 1 {
 		if length&1 == 1 {
@@ -211,7 +214,7 @@ func combine(first, second uint32, length int64) uint32 {
 		}
 		power = multiply(power, power)
 	}
-	return multiply(shift, first) ^ second
+	return shift
 }
 
 // multiply returns a·b modulo the polynomial of CRC-32.
