@@ -165,7 +165,8 @@ func (s Source[T]) Name() string { return s.name }
 // it, once per version. f may modify the object and return it, or return another one. An
 // error concerns that object only: it is an incident (Undecodable), and the cache keeps
 // the state that it has. Namespace and name must not change. The informer takes UID and
-// resourceVersion from what the server sent, so f may drop them.
+// resourceVersion from what the server sent, so f may drop them. Several goroutines may call f
+// at once, each with an object of its own.
 func (s Source[T]) Transform(f func(T) (T, error)) Source[T] {
 	s.identity = altered[T](s.identity)
 	if s.alone != nil {
