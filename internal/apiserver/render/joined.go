@@ -48,7 +48,11 @@ type joinedList struct {
 }
 
 func keyOf(r *Renderer, l *wire.List) joinedKey {
-	return joinedKey{weak.Make(&l.Versions[0]), r.zippedForm(r.resource.APIVersion(), r.resource.Kind)}
+	form := r.zippedForm(r.resource.APIVersion(), r.resource.Kind)
+	if r.shape == shapePartial {
+		form += " metadata " + r.apiVersion()
+	}
+	return joinedKey{weak.Make(&l.Versions[0]), form}
 }
 
 // get returns the pieces of a list, nil if it is not kept.
@@ -138,9 +142,9 @@ func (j *joined) Bytes() int64 {
 	return j.bytes
 }
 
-// joins reports whether a list may be kept: one of whole objects whose bytes are known by their versions.
+// joins reports whether a list may be kept: one of objects, or of their metadata, whose bytes are known by their versions.
 func (ls *Lists) joins(r *Renderer, l *wire.List) bool {
-	return r.shape == shapeObject && r.list && len(l.Versions) > 0 && !l.Past && ls.blocksOf(r, l) != nil
+	return r.shape != shapeTable && r.list && len(l.Versions) > 0 && !l.Past && ls.blocksOf(r, l) != nil
 }
 
 // writeJoined answers with a list that is kept, and reports whether it is.

@@ -50,7 +50,10 @@ func versionsOf(items []*wire.Object) (all []uint64) {
 	return all
 }
 
-const asJSON = "application/json"
+const (
+	asJSON         = "application/json"
+	asMetadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+)
 
 // TestAListThatIsKeptIsTheSame compares with a list of which nothing is known.
 func TestAListThatIsKeptIsTheSame(t *testing.T) {
@@ -59,7 +62,7 @@ func TestAListThatIsKeptIsTheSame(t *testing.T) {
 		for _, n := range []int{1, 3, 90, 300} { // less than a piece, and several
 			items := orderedMaps(t, structOrder, n)
 			versions := versionsOf(items)
-			for _, accept := range []string{asJSON, asJSON + unmanaged} {
+			for _, accept := range []string{asJSON, asJSON + unmanaged, asMetadataList, asMetadataList + unmanaged} {
 				want := s.list(accept, items, nil, nil)
 				for round := range 3 {
 					s.read = 0
