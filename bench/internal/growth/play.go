@@ -86,8 +86,15 @@ func (r *run) start(ctx context.Context) error {
 	if r.server, err = r.program.Start(ctx, r.dir); err != nil {
 		return err
 	}
-	r.conns, r.hangUp, err = load.Connect(ctx, r.server.Target, clients)
-	return err
+	if r.conns, r.hangUp, err = load.Connect(ctx, r.server.Target, clients); err != nil {
+		return err
+	}
+	for _, conn := range r.conns { // a connection without a request is closed after 10 s
+		if err := get(conn, "/version"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *run) stop() error {
