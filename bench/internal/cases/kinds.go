@@ -143,7 +143,9 @@ func runStockPaced(ctx context.Context, r *Run) (Sample, error) {
 	stock.Every = pace
 	err = r.beside(ctx, stock, func(beside *Run) error {
 		alone, err := beside.fanOut(ctx, crowd{}.watchers(r.Scale), r.Scale.Paced)
-		s.Values["stock"] = s.Values["cpu"] / alone
+		if alone > 0 { // with little work it is less than the system counts
+			s.Values["stock"] = s.Values["cpu"] / alone
+		}
 		return err
 	})
 	return s, err
