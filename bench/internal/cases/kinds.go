@@ -143,9 +143,7 @@ func runStockPaced(ctx context.Context, r *Run) (Sample, error) {
 	stock.Every = pace
 	err = r.beside(ctx, stock, func(beside *Run) error {
 		alone, err := beside.fanOut(ctx, crowd{}.watchers(r.Scale), r.Scale.Paced)
-		if alone > 0 { // with little work it is less than the system counts
-			s.Values["stock"] = s.Values["cpu"] / alone
-		}
+		s.Values["stock"] = s.Values["cpu"] / alone
 		return err
 	})
 	return s, err
@@ -174,7 +172,8 @@ func (r *Run) fanOut(ctx context.Context, watchers, events int) (float64, error)
 	}
 	began := got.Load()
 	u, err := r.measure(ctx, func() error { return got.wait(ctx, began+body.Size()*int64(watchers*events)) })
-	return float64(u.cpu.Nanoseconds()) / 1000 / (float64(got.Load()-began) / float64(body.Size())), err
+	const tick = 10 * time.Millisecond // the least that the system counts
+	return float64(max(u.cpu, tick).Nanoseconds()) / 1000 / (float64(got.Load()-began) / float64(body.Size())), err
 }
 
 // counter counts the bytes that are written to it.
