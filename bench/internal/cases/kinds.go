@@ -2,8 +2,11 @@ package cases
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,9 +160,12 @@ func (r *Run) fanOut(ctx context.Context, watchers, events int) (float64, error)
 		return 0, err
 	}
 	defer loop.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := func(err error) { cancel(fmt.Errorf("the stock server ended a watch: %w", cmp.Or(err, io.EOF))) }
 	var got counter
 	for range watchers {
-		if err := loop.Start(ctx, wire.Request{Path: "/?watch"}, &got, func(error) {}); err != nil {
+		if err := loop.Start(ctx, wire.Request{Path: "/?watch"}, &got, ended); err != nil {
 			return 0, err
 		}
 	}

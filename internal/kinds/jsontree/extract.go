@@ -52,8 +52,8 @@ func (p *Part) step(name string) *Part {
 // Has reports whether something is needed of a member of an object.
 func (p *Part) Has(member string) bool { return p.whole || p.each != nil || p.members[member] != nil }
 
-// Without returns the part without a member of a member, and without the latter if nothing else is needed of that. All of a value
-// stays all of it, also nil.
+// Without returns the part without member.inside, and without member if nothing else of that is needed. It returns the part
+// itself if that is nil or all of a value, or if it needs all of member.
 func (p *Part) Without(member, inside string) *Part {
 	if p == nil || p.whole {
 		return p
