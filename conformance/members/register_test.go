@@ -199,6 +199,7 @@ func TestOwnKeysAreNotBelowThePrefixOfObjects(t *testing.T) {
 	var ts terms
 	a.lead(&ts)
 	ts.awaitLeader(t)
+	awaitListed(t, a, "a") // it may lead before it is registered
 	all, err := a.client.Get(limited(t), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
 		t.Fatalf("list all keys: %v", err)
