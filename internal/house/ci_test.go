@@ -71,22 +71,21 @@ func TestARunThatFailsNamesWhatFailedInEveryLane(t *testing.T) {
 	}
 }
 
-// The lane's step ends only when the flaky step has begun to wait for it, and the flaky
-// step's second run looks whether it has ended.
+// A lane goes on when one of its steps has failed. That runs again when all lanes have ended.
 func TestAStepRunsAgainWithNoOtherBesideIt(t *testing.T) {
-	if _, err := exec.LookPath("flock"); err != nil {
-		t.Skip("flock is not installed: what runs again does not run alone")
+	out, passed := steps(t, `lanes_run=true
+(step "a lane's" once 'A "B"'; step next echo "ok  reached") >"$logs/lane" & lane=$!
+wait "$lane"; cat "$logs/lane"; echo ended; rerun; flaky`)
+	if !passed || !strings.HasSuffix(out, "FLAKY: a lane's: TestOfA\n") {
+		t.Errorf("the step is not named as flaky: %s", out)
 	}
-	out, passed := steps(t, `
-moment() { read -rt 0.05 <> <(:) || true; }
-await() { for _ in {1..400}; do "$@" && return; moment; done; }
-long() { touch "$logs/long"; await test -s "$logs/failed"; for _ in {1..6}; do moment; done; rm "$logs/long"; }
-flaps() { test -s "$logs/times-flaps" || await test -e "$logs/long"
-	test "$(times flaps)" -gt 1 || fails flaps; test ! -e "$logs/long"; }
-step long long >"$logs/lane" & lane=$!
-step flaps flaps; wait "$lane"; flaky`)
-	if !passed || !strings.HasSuffix(out, "FLAKY: flaps: TestOfflaps\n") {
-		t.Errorf("the second run was not alone: %s", out)
+	_, after, found := strings.Cut(out, "ok  reached\nended\n")
+	if !found || !strings.Contains(after, "\n== a lane's (") {
+		t.Errorf("the lane did not go on, or the step did not run again when it had ended: %s", out)
+	}
+	out, passed = steps(t, `lanes_run=true; step bad fails A; step good true; rerun || { flaky; exit 1; }`)
+	if passed || strings.Contains(out, "FLAKY") || strings.Count(out, "--- FAIL: TestOfA") != 2 {
+		t.Errorf("a step that failed twice passed: %s", out)
 	}
 }
 
@@ -113,6 +112,25 @@ func TestEveryGroupOfStepsIsAJob(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "bash", ".ci/run", "nothing").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "no group nothing: there are "+strings.Join(groups, " ")) {
 		t.Errorf("a group that does not exist: %v: %s", err, out)
+	}
+}
+
+// What has steps is a group, or a part of one, and the lanes take all parts.
+func TestEveryStepIsOfAGroup(t *testing.T) {
+	grouped := []string{"program", "cluster", "tests", "checks", "race", "fuzz"}
+	for _, group := range []string{"upstream", "clients", "languages"} {
+		parts := strings.Fields(strings.Join(named(t, ".ci/run", `(?m)^`+group+`_parts=\((.+)\)$`), " "))
+		queued := named(t, ".ci/run", `(?m)^queue=\(.*("\$\{`+group+`_parts\[@\]\}").*\)$`)
+		if len(parts) == 0 || len(queued) != 1 {
+			t.Errorf("the group %s has the parts %q, and is in the queue: %q", group, parts, queued)
+		}
+		grouped = append(grouped, parts...)
+	}
+	have := named(t, ".ci/run", `(?m)^(\w+)\(\) \{\n(?:\t[^\n]+\n)*?\t(?:test [^\n]+ )?step "`)
+	slices.Sort(grouped)
+	slices.Sort(have)
+	if !slices.Equal(have, grouped) {
+		t.Errorf("the functions with steps are %q, those of groups %q", have, grouped)
 	}
 }
 
