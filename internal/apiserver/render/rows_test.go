@@ -68,6 +68,22 @@ type asked struct {
 // rowsOf returns the rows of a list as Lists writes them.
 func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.Object, as asked) string {
 	t.Helper()
+	w := httptest.NewRecorder()
+	if err := writeTable(t, w, lists, r, items, as); err != nil {
+		t.Fatalf("write lists: %v", err)
+	}
+	_, rows, found := strings.Cut(w.Body.String(), `"rows":[`)
+	if !found {
+		t.Fatalf("no table: %s", w.Body)
+	}
+	return rows
+}
+
+// writeTable answers with a list as Lists does.
+func writeTable(t *testing.T, w http.ResponseWriter, lists *render.Lists, r *kinds.Resource, items []*wire.Object,
+	as asked,
+) error {
+	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(as.include), http.NoBody)
 	req.Header.Set("Accept", as.accept)
 	rt := route.Route{Verb: route.List, Target: kinds.Target{Resource: r}, Query: req.URL.Query()}
@@ -86,15 +102,8 @@ func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.
 			}
 		}
 	}}
-	w := httptest.NewRecorder()
-	if _, err := lists.Write(w, into, renderer, l); err != nil {
-		t.Fatalf("write lists: %v", err)
-	}
-	_, rows, found := strings.Cut(w.Body.String(), `"rows":[`)
-	if !found {
-		t.Fatalf("no table: %s", w.Body)
-	}
-	return rows
+	_, err = lists.Write(w, into, renderer, l)
+	return err
 }
 
 // certificates is a custom resource with seven columns.
