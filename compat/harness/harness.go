@@ -29,10 +29,11 @@ import (
 )
 
 // Build builds a main package, given relative to the module's root, into dir and
-// returns the program's path. Where GAPLESS_PROGRAM names gapless, as in .ci/run, which builds it once, dir gets that.
+// returns the program's path. Where BUILT_GAPLESS names gapless, as in .ci/run, which builds it once, dir gets that; a name
+// with the prefix of the program's own variables would be one of its flags.
 func Build(ctx context.Context, dir, module, pkg string) (string, error) {
 	program := filepath.Join(dir, filepath.Base(filepath.Join(module, pkg)))
-	if built := os.Getenv("GAPLESS_PROGRAM"); built != "" && module == Root() && pkg == "cmd/gapless" {
+	if built := os.Getenv("BUILT_GAPLESS"); built != "" && module == Root() && pkg == "cmd/gapless" {
 		if err := os.Link(built, program); err == nil { // else it is on another file system
 			return program, nil
 		}
