@@ -69,7 +69,7 @@ type asked struct {
 func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.Object, as asked) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	if err := writeTable(t, w, lists, r, items, as); err != nil {
+	if err := table(t, r, items, as)(lists, w); err != nil {
 		t.Fatalf("write lists: %v", err)
 	}
 	_, rows, found := strings.Cut(w.Body.String(), `"rows":[`)
@@ -79,10 +79,8 @@ func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.
 	return rows
 }
 
-// writeTable answers with a list as Lists does.
-func writeTable(t *testing.T, w http.ResponseWriter, lists *render.Lists, r *kinds.Resource, items []*wire.Object,
-	as asked,
-) error {
+// table returns what answers with a list as Lists does.
+func table(t *testing.T, r *kinds.Resource, items []*wire.Object, as asked) func(*render.Lists, http.ResponseWriter) error {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(as.include), http.NoBody)
 	req.Header.Set("Accept", as.accept)
@@ -102,8 +100,10 @@ func writeTable(t *testing.T, w http.ResponseWriter, lists *render.Lists, r *kin
 			}
 		}
 	}}
-	_, err = lists.Write(w, into, renderer, l)
-	return err
+	return func(lists *render.Lists, w http.ResponseWriter) error {
+		_, err := lists.Write(w, into, renderer, l)
+		return err
+	}
 }
 
 // certificates is a custom resource with seven columns.
