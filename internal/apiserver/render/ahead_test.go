@@ -63,5 +63,5 @@ func tableOf(t *testing.T, r *kinds.Resource, items []*wire.Object) (body string
 	t.Helper()
 	w := httptest.NewRecorder()
 	defer func() { body, why = w.Body.String(), recover() }()
-	return "", nil, table(t, r, items, asked{asTable, metav1.IncludeNone})(render.NewLists(), w)
+	return "", nil, writeTable(t, w, render.NewLists(), r, items, asked{asTable, metav1.IncludeNone})
 }

@@ -69,7 +69,7 @@ type asked struct {
 func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.Object, as asked) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	if err := table(t, r, items, as)(lists, w); err != nil {
+	if err := writeTable(t, w, lists, r, items, as); err != nil {
 		t.Fatalf("write lists: %v", err)
 	}
 	_, rows, found := strings.Cut(w.Body.String(), `"rows":[`)
@@ -79,8 +79,10 @@ func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.
 	return rows
 }
 
-// table returns what answers with a list as Lists does.
-func table(t *testing.T, r *kinds.Resource, items []*wire.Object, as asked) func(*render.Lists, http.ResponseWriter) error {
+// writeTable answers with a list as Lists does.
+func writeTable(t *testing.T, w http.ResponseWriter, lists *render.Lists, r *kinds.Resource, items []*wire.Object,
+	as asked,
+) error {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(as.include), http.NoBody)
 	req.Header.Set("Accept", as.accept)
@@ -100,10 +102,8 @@ func table(t *testing.T, r *kinds.Resource, items []*wire.Object, as asked) func
 			}
 		}
 	}}
-	return func(lists *render.Lists, w http.ResponseWriter) error {
-		_, err := lists.Write(w, into, renderer, l)
-		return err
-	}
+	_, err = lists.Write(w, into, renderer, l)
+	return err
 }
 
 // certificates is a custom resource with seven columns.
