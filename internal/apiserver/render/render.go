@@ -47,6 +47,7 @@ type Renderer struct {
 
 	blocks    *blockzip.Cache // of the heads of rows; nil: they are not kept
 	headsForm string          // of the blocks
+	ids       []uint64        // of the items of a block
 	history   string          // of the list, in the form of its blocks; see wire.List
 	aged      [ageBytes]byte  // the mark of ageText
 	agedAt    time.Time       // when ageText was true

@@ -130,41 +130,56 @@ func (r *Renderer) row(o *wire.Object) ([]byte, error) {
 // writeRows writes the rows of a list, with the heads of blocks of items that an earlier list
 // had. Where a block ends depends on the items alone; see zipper.
 func (r *Renderer) writeRows(l *wire.List, write func([]byte)) error {
-	if r.blocks != nil && r.headsForm == "" {
-		r.headsForm = fmt.Sprintf("rows %s %t %s %s%s", r.resource.GVR(), r.drops, r.resource.Rows, r.resource.Schemas, r.history)
-	}
 	var held []*wire.Object
-	size := 0
-	rows := rowWriter{r: r, write: write}
-	defer rows.wait()
+	size, comma, separator := 0, false, []byte(",")
+	flush := func() error {
+		heads, err := r.heads(held)
+		if err != nil {
+			return err
+		}
+		for _, o := range held {
+			if comma {
+				write(separator)
+			}
+			comma = true
+			length, n := binary.Uvarint(heads)
+			heads = heads[n:]
+			r.writeRow(o, heads[:length], write)
+			heads = heads[length:]
+		}
+		clear(held)
+		held, size = held[:0], 0
+		return nil
+	}
 	for o, err := range l.Items {
 		if err != nil {
 			return err
 		}
 		if len(held) > 0 && (begins(o) || size >= blockBytes) {
-			if err := rows.add(held); err != nil {
+			if err := flush(); err != nil {
 				return err
 			}
-			held, size = make([]*wire.Object, 0, blockItems), 0
 		}
 		held = append(held, o)
 		size += o.Size()
 	}
-	return rows.end(held)
+	return flush()
 }
 
-// heads returns the heads of the rows of some objects, each after its length. It changes nothing of the renderer, so that
-// those of several blocks are made at once.
+// heads returns the heads of the rows of some objects, each after its length.
 func (r *Renderer) heads(objects []*wire.Object) ([]byte, error) {
 	if r.blocks == nil || len(objects) == 0 {
 		return r.makeHeads(objects)
 	}
-	ids := make([]uint64, 0, len(objects))
+	if r.headsForm == "" {
+		r.headsForm = fmt.Sprintf("rows %s %t %s %s%s", r.resource.GVR(), r.drops, r.resource.Rows, r.resource.Schemas, r.history)
+	}
+	r.ids = r.ids[:0]
 	for _, o := range objects {
-		ids = append(ids, o.Key().Version(o.ResourceVersion()))
+		r.ids = append(r.ids, o.Key().Version(o.ResourceVersion()))
 	}
 	var failed error
-	b := r.blocks.Block(blockzip.Parts{Form: r.headsForm, Items: ids}, func() *blockzip.Block {
+	b := r.blocks.Block(blockzip.Parts{Form: r.headsForm, Items: r.ids}, func() *blockzip.Block {
 		var heads []byte
 		if heads, failed = r.makeHeads(objects); failed != nil {
 			return nil

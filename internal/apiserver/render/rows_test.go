@@ -68,22 +68,6 @@ type asked struct {
 // rowsOf returns the rows of a list as Lists writes them.
 func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.Object, as asked) string {
 	t.Helper()
-	w := httptest.NewRecorder()
-	if err := writeTable(t, w, lists, r, items, as); err != nil {
-		t.Fatalf("write lists: %v", err)
-	}
-	_, rows, found := strings.Cut(w.Body.String(), `"rows":[`)
-	if !found {
-		t.Fatalf("no table: %s", w.Body)
-	}
-	return rows
-}
-
-// writeTable answers with a list as Lists does.
-func writeTable(t *testing.T, w http.ResponseWriter, lists *render.Lists, r *kinds.Resource, items []*wire.Object,
-	as asked,
-) error {
-	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(as.include), http.NoBody)
 	req.Header.Set("Accept", as.accept)
 	rt := route.Route{Verb: route.List, Target: kinds.Target{Resource: r}, Query: req.URL.Query()}
@@ -102,8 +86,15 @@ func writeTable(t *testing.T, w http.ResponseWriter, lists *render.Lists, r *kin
 			}
 		}
 	}}
-	_, err = lists.Write(w, into, renderer, l)
-	return err
+	w := httptest.NewRecorder()
+	if _, err := lists.Write(w, into, renderer, l); err != nil {
+		t.Fatalf("write lists: %v", err)
+	}
+	_, rows, found := strings.Cut(w.Body.String(), `"rows":[`)
+	if !found {
+		t.Fatalf("no table: %s", w.Body)
+	}
+	return rows
 }
 
 // certificates is a custom resource with seven columns.
