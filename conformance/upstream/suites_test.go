@@ -15,7 +15,7 @@ type suite struct {
 	note string
 	// notOverEtcd says why the test is not run over etcd; "" if it is.
 	notOverEtcd string
-	// alone says that the test changes a feature gate of the process.
+	// alone says that the test changes a feature gate of the process, or has itself limited how long it may take.
 	alone bool
 }
 
@@ -162,7 +162,7 @@ func watches() map[string]suite {
 		}},
 		"RunTestOptionalWatchBookmarksWithCorrectResourceVersion": {run: func(ctx context.Context, t *testing.T, w *world) {
 			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, w)
-		}},
+		}, alone: true}, // it makes 100 pods within 3 s
 		"RunTestWatchFromZero": {run: func(ctx context.Context, t *testing.T, w *world) {
 			storagetesting.RunTestWatchFromZero(ctx, t, w, w.compact)
 		}},
