@@ -19,10 +19,26 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 )
 
-// build builds kubectl from a directory with a module of its own, into a directory of the test.
+// built has the kubectl of each version that a test has asked for: to link one takes seconds.
+var built string
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "kubectl-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(built)
+	os.Exit(code)
+}
+
+// build builds kubectl, once, from a directory with a module of its own, and returns the directory that has the program.
 func build(t *testing.T, kubectl string) string {
 	t.Helper()
-	bin := t.TempDir()
+	bin := filepath.Join(built, kubectl)
+	if _, err := os.Stat(filepath.Join(bin, "kubectl")); err == nil {
+		return bin
+	}
 	program, err := harness.Build(t.Context(), bin, filepath.Join(harness.Root(), kubectl), ".")
 	if err != nil {
 		t.Fatalf("build: %v", err)

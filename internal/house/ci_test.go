@@ -117,17 +117,22 @@ func TestEveryGroupOfStepsIsAJob(t *testing.T) {
 
 // What has steps is a group, or a part of one, and the lanes take all parts.
 func TestEveryStepIsOfAGroup(t *testing.T) {
-	grouped := []string{"program", "cluster", "tests", "checks", "race", "fuzz"}
+	alone := []string{"program", "cluster", "tests", "checks", "race", "fuzz"}
+	var grouped []string
 	for _, group := range []string{"upstream", "clients", "languages"} {
 		parts := strings.Fields(strings.Join(named(t, ".ci/run", `(?m)^`+group+`_parts=\((.+)\)$`), " "))
-		queued := named(t, ".ci/run", `(?m)^queue=\(.*("\$\{`+group+`_parts\[@\]\}").*\)$`)
-		if len(parts) == 0 || len(queued) != 1 {
-			t.Errorf("the group %s has the parts %q, and is in the queue: %q", group, parts, queued)
+		if len(parts) == 0 {
+			t.Errorf("the group %s has no parts", group)
 		}
 		grouped = append(grouped, parts...)
 	}
-	have := named(t, ".ci/run", `(?m)^(\w+)\(\) \{\n(?:\t[^\n]+\n)*?\t(?:test [^\n]+ )?step "`)
+	queued := strings.Fields(strings.Join(named(t, ".ci/run", `(?m)^queue=\(([^)]+)\)$`), " "))
 	slices.Sort(grouped)
+	if slices.Sort(queued); !slices.Equal(queued, grouped) {
+		t.Errorf("the queue has the parts %q, the groups %q", queued, grouped)
+	}
+	have := named(t, ".ci/run", `(?m)^(\w+)\(\) \{\n(?:\t[^\n]+\n)*?\t(?:test [^\n]+ )?step "`)
+	grouped = slices.Sorted(slices.Values(append(grouped, alone...)))
 	slices.Sort(have)
 	if !slices.Equal(have, grouped) {
 		t.Errorf("the functions with steps are %q, those of groups %q", have, grouped)
