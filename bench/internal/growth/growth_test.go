@@ -94,7 +94,7 @@ func TestEveryDimensionGrows(t *testing.T) {
 	if err != nil {
 		t.Fatalf("build: %v", err)
 	}
-	sizes := []int{2, 5}
+	sizes := []int{4, 12}
 	p := &growth.Player{
 		Program: program, Dir: dir, Sizes: sizes, Window: time.Millisecond, Rounds: 1, Quiet: time.Millisecond, Log: t.Output(),
 	}
@@ -108,7 +108,9 @@ func TestEveryDimensionGrows(t *testing.T) {
 			t.Errorf("%s: %+v", d.Name, m)
 		}
 		for _, c := range m.Curves {
-			if len(c.Values) != len(sizes) || !strings.HasPrefix(c.Operation, "memory") && slices.Min(c.Values) <= 0 {
+			// The kernel counts the time of a thread when it stops or at a tick: what is done once may have taken none yet.
+			if len(c.Values) != len(sizes) || !strings.HasPrefix(c.Operation, "memory") &&
+				(slices.Min(c.Values) < 0 || slices.Max(c.Values) == 0) {
 				t.Errorf("%s: %s is %v", d.Name, c.Operation, c.Values)
 			}
 		}
