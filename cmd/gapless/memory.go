@@ -17,6 +17,10 @@ const (
 	// worthBytes is how much it must have allocated since memory was last given back to
 	// make a collection worthwhile.
 	worthBytes = 4 << 20
+	// Lists and what else is kept for seconds after its last use are dropped by then. So much must have been allocated that
+	// there may be any.
+	dropped   = 30 * time.Second
+	keptBytes = 2 * worthBytes
 	// mostGrowth is how far the heap may grow beyond what is in use, unless that is more.
 	mostGrowth = 128 << 20
 )
@@ -43,11 +47,11 @@ func afterCollection(ended chan<- struct{}) {
 }
 
 // giveBackMemory returns memory to the system whenever the program becomes quiet after
-// work, until ctx ends. The runtime would keep the memory of a burst of lists for two
-// minutes, and half of the heap for longer. It also releases pages of the program's own
-// code. Unless the environment sets GOGC it sets that too, by the size of the heap. It
-// starts when ready is closed: a start, which allocates more than it keeps, runs with the
-// default.
+// work, and once more when caches have dropped what is no longer used, until ctx ends. The
+// runtime would keep the memory of a burst of lists for two minutes, and half of the heap
+// for longer. It also releases pages of the program's own code. Unless the environment sets
+// GOGC it sets that too, by the size of the heap. It starts when ready is closed: a start,
+// which allocates more than it keeps, runs with the default.
 func giveBackMemory(ctx context.Context, ready <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -61,8 +65,8 @@ func giveBackMemory(ctx context.Context, ready <-chan struct{}) {
 	allocated, live := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}, []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	tick := time.NewTicker(quietFor)
 	defer tick.Stop()
-	var before, returned uint64
-	for first := true; ; {
+	var quiet quietness
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -77,13 +81,37 @@ func giveBackMemory(ctx context.Context, ready <-chan struct{}) {
 		case <-tick.C:
 		}
 		metrics.Read(allocated)
-		now := allocated[0].Value.Uint64()
-		if now-before <= quietBytes && (first || now-returned > worthBytes) {
+		if quiet.worth(allocated[0].Value.Uint64(), time.Now()) {
 			runtime.GC() // pools and finalizers need a second collection
 			debug.FreeOSMemory()
 			releaseProgram()
-			first, returned = false, now
 		}
-		before = now
 	}
+}
+
+// quietness decides when memory is given back. It is used by one goroutine.
+type quietness struct {
+	before   uint64    // what had been allocated at the last tick
+	returned uint64    // when memory was last given back after work
+	owed     time.Time // when it is given back once more, since caches are dropped after work has ended; zero: never
+}
+
+// worth reports, each second, whether memory is to be given back, with what the program has allocated since its start.
+func (q *quietness) worth(allocated uint64, now time.Time) bool {
+	idle := allocated-q.before <= quietBytes
+	q.before = allocated
+	switch {
+	case !idle:
+		return false
+	case allocated-q.returned > worthBytes: // also for what a start has allocated
+		if allocated-q.returned > keptBytes {
+			q.owed = now.Add(dropped)
+		}
+		q.returned = allocated
+		return true
+	case q.owed.IsZero() || now.Before(q.owed):
+		return false
+	}
+	q.owed = time.Time{}
+	return true
 }
