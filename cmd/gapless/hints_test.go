@@ -21,6 +21,22 @@ func TestAVariableOfNoFlagIsAWarning(t *testing.T) {
 	}
 }
 
+// TestTheVariableOfProcesstestIsOfNoFlag: it names a program, --program of envtest index programs by system.
+func TestTheVariableOfProcesstestIsOfNoFlag(t *testing.T) {
+	t.Setenv("GAPLESS_PROGRAM", "/some/where")
+	t.Setenv("GAPLESS_OUT", "dist")
+	index, _, err := newRoot(streams{}).Find([]string{"envtest", "index"})
+	if err == nil {
+		err = fromEnvironment(index)
+	}
+	if program := index.Flag("program"); err != nil || program == nil || isByVariable(program) {
+		t.Errorf("--program: %v, %v", program, err)
+	}
+	if out := index.Flag("out"); !isByVariable(out) {
+		t.Error("a flag whose variable is set is not")
+	}
+}
+
 func TestAKubeconfigThatDoesNotExistIsNamed(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "no-such-config")
 	t.Setenv("KUBECONFIG", none)

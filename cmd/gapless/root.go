@@ -132,7 +132,8 @@ func envName(flag string) string {
 	return "GAPLESS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// otherVariables are those that no flag has: the tests of this program and package processtest read them.
+// otherVariables are those that no flag takes, whatever its name: the tests of this program and package processtest read
+// them.
 var otherVariables = []string{"GAPLESS_PROGRAM", "GAPLESS_TEST_AS_PROGRAM"} //nolint:gochecknoglobals // a table
 
 // fromEnvironment sets the flags that are not on the command line. It warns about variables that no
@@ -145,7 +146,7 @@ func fromEnvironment(cmd *cobra.Command) error {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(envName(f.Name))
 		if !set || f.Changed || f.Name == "help" || f.Name == "version" || f.Annotations[withoutVariable] != nil ||
-			failed != nil {
+			slices.Contains(otherVariables, envName(f.Name)) || failed != nil {
 			return
 		}
 		err := cmd.Flags().Set(f.Name, value)
