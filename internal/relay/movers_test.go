@@ -345,8 +345,11 @@ func playSeeds(t *testing.T, play func(t *testing.T, seed uint64)) {
 	if first == 0 {
 		first, count = rand.Uint64()>>1, *moverSeeds
 	}
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		count = min(count, 3)
+	case raced:
+		count = (count + 3) / 4
 	}
 	for n := range count {
 		seed := first + uint64(n) //nolint:gosec // small
