@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
 	"github.com/gapless-io/gapless/cmd/gapless/inspect"
 	"github.com/gapless-io/gapless/cmd/gapless/install"
+	"github.com/gapless-io/gapless/cmd/gapless/memory"
 	"github.com/gapless-io/gapless/cmd/gapless/relay"
 )
 
@@ -87,7 +88,7 @@ diff have exit codes of their own.`,
 		Usage:  usage,
 		Logger: func(format, level string) (*slog.Logger, error) { return newLogger(io, format, level) },
 		Limits: limitFlags,
-		Memory: giveBackMemory,
+		Memory: memory.GiveBack,
 		Debug: func(ctx context.Context, address string) (string, func(), error) {
 			debug, err := startDebug(ctx, address)
 			if err != nil {

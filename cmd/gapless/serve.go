@@ -16,6 +16,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
+	"github.com/gapless-io/gapless/cmd/gapless/memory"
 	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
 	"github.com/gapless-io/gapless/cmd/gapless/relay"
 	"github.com/gapless-io/gapless/fault"
@@ -354,7 +355,7 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	done := make(chan error, 1)
 	// serve owns both: they end with ctx, and serve waits for the server.
 	go func() { done <- s.Run(ctx) }()
-	go giveBackMemory(ctx, s.Ready())
+	go memory.GiveBack(ctx, s.Ready())
 	select {
 	case err := <-done:
 		return err

@@ -58,7 +58,7 @@ func (s *suite) run(t *testing.T, env []string, names ...string) map[string]stri
 	if err != nil {
 		t.Logf("it runs again: %v", err)
 		if results, err = s.results(t.Context(), env, args, report); err != nil {
-			t.Fatal(err)
+			t.Fatalf("run the suite: %v", err)
 		}
 	}
 	passed := 0

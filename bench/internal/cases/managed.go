@@ -59,7 +59,7 @@ func (r *Run) filledMemory(ctx context.Context, p population) (_ float64, err er
 	if err := p.write(all); err != nil {
 		return 0, err
 	}
-	// gapless gives memory back up to 2 s after its work (cmd/gapless/memory.go, two ticks),
+	// gapless gives memory back up to 2 s after its work (cmd/gapless/memory/memory.go, two ticks),
 	// which is as long as Quiet: a ratio near 1 needs more.
 	filled, err := r.Settled(ctx, 2*r.Scale.Quiet)
 	if err != nil {

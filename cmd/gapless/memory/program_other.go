@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package memory
 
 // releaseProgram does nothing here: only Linux is asked.
 func releaseProgram() {}

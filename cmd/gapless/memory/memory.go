@@ -1,4 +1,5 @@
-package main
+// Package memory gives memory of the program back to the system when the program has become quiet.
+package memory
 
 import (
 	"context"
@@ -46,13 +47,13 @@ func afterCollection(ended chan<- struct{}) {
 	}, ended)
 }
 
-// giveBackMemory returns memory to the system whenever the program becomes quiet after
-// work, and once more when caches have dropped what is no longer used, until ctx ends. The
+// GiveBack returns memory to the system whenever the program becomes quiet after
+// work, and again when caches have dropped what is no longer used, until ctx ends. The
 // runtime would keep the memory of a burst of lists for two minutes, and half of the heap
 // for longer. It also releases pages of the program's own code. Unless the environment sets
 // GOGC it sets that too, by the size of the heap. It starts when ready is closed: a start,
 // which allocates more than it keeps, runs with the default.
-func giveBackMemory(ctx context.Context, ready <-chan struct{}) {
+func GiveBack(ctx context.Context, ready <-chan struct{}) {
 	select {
 	case <-ctx.Done():
 		return
@@ -93,7 +94,7 @@ func giveBackMemory(ctx context.Context, ready <-chan struct{}) {
 type quietness struct {
 	before   uint64    // what had been allocated at the last tick
 	returned uint64    // when memory was last given back after work
-	owed     time.Time // when it is given back once more, since caches are dropped after work has ended; zero: never
+	owed     time.Time // when it is given back again, since caches are dropped after work has ended; zero: never
 }
 
 // worth reports, each second, whether memory is to be given back, with what the program has allocated since its start.
