@@ -89,6 +89,49 @@ wait "$lane"; cat "$logs/lane"; echo ended; rerun; flaky`)
 	}
 }
 
+// racing is a script with the race step of .ci/run, over a go command that says which packages it tests.
+const racing = `eval "$(sed -n '/^single=(/,/^)/p; /^raced()/,/^}/p; /^mine()/,/^}/p; /^racing()/,/^}/p' .ci/run)"
+go() {
+	case "$*" in
+	*cmd) printf 'm/%s\n' a b c d ;;
+	*-not) echo m/e ;;
+	*-race*) tested "${@:11}" ;; # what follows the flags
+	*) echo "without: ${*: -1}" ;;
+	esac
+}
+git() { echo "$hash"; }
+`
+
+func TestTheRaceStepRunsAgainWhatHasNotPassed(t *testing.T) {
+	out, passed := steps(t, racing+`hash=0 race_share=1
+tested() {
+	echo "tested: $*"
+	if test "$(times go)" -gt 1; then return; fi
+	printf 'ok  \tm/a\t1s\nFAIL\tm/b\t2s\nok  \tm/d\t1s\n' # of c nothing: the command was killed
+	return 1
+}
+racing && exit 1
+racing`)
+	_, again, found := strings.Cut(out, "FAIL\tm/b")
+	if !passed || !found || !strings.Contains(out, "tested: m/a m/b m/c m/d\n") ||
+		!strings.Contains(again, "tested: m/b m/c\nwithout: m/e\n") {
+		t.Errorf("passed %v: %s", passed, out)
+	}
+	// A go command that tests nothing, as where there is no C compiler.
+	out, passed = steps(t, racing+`hash=0 race_share=1; tested() { echo "tested: $*"; return 1; }; racing || racing`)
+	if passed || strings.Count(out, "tested: m/a m/b m/c m/d\n") != 2 {
+		t.Errorf("passed %v: %s", passed, out)
+	}
+}
+
+func TestTwoCommitsRaceAllPackages(t *testing.T) {
+	out, passed := steps(t, racing+`race_share=2; tested() { echo "tested: $*"; }
+hash=a0; racing; rm "$logs/raced"; hash=a1; racing`)
+	if !passed || !strings.Contains(out, "tested: m/b m/d\n") || !strings.Contains(out, "tested: m/a m/c\n") {
+		t.Errorf("passed %v: %s", passed, out)
+	}
+}
+
 // named returns what a pattern's one group finds in a file.
 func named(t *testing.T, file, pattern string) []string {
 	t.Helper()
