@@ -134,7 +134,8 @@ func TestTypedClientsReadProtobuf(t *testing.T) {
 		t.Fatalf("delete a pod: %v", err)
 	}
 	var changes, bookmarks []watch.EventType
-	for e := range w.ResultChan() { // until the timeout, before which a bookmark comes, between the two where that takes seconds
+	// A bookmark comes before the timeout; if the deletion takes seconds, it comes between the two changes.
+	for e := range w.ResultChan() {
 		if p, is := e.Object.(*corev1.Pod); !is || p.ResourceVersion == "" {
 			t.Errorf("%s of %T", e.Type, e.Object)
 		}

@@ -52,8 +52,8 @@ func (s *suite) run(t *testing.T, env []string, names ...string) map[string]stri
 		// What it is matched with begins with the suite's description.
 		args = append(args, "--ginkgo.focus= "+regexp.QuoteMeta(strings.ReplaceAll(name, between, " "))+"$")
 	}
-	// A spec that fails in a goroutine of its own ends the process, and one that hangs too: then there is no report. As a
-	// spec that fails it runs a second time.
+	// There is no report if a spec failed in a goroutine of its own, which panics, or hung until the timeout. Like specs that
+	// fail, the suite then runs a second time.
 	results, err := s.results(t.Context(), env, args, report)
 	if err != nil {
 		t.Logf("it runs again: %v", err)
