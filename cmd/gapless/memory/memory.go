@@ -1,4 +1,4 @@
-// Package memory gives memory of the program back to the system when the program has become quiet.
+// Package memory gives memory that the program no longer needs back to the operating system, by [GiveBack].
 package memory
 
 import (
@@ -18,8 +18,8 @@ const (
 	// worthBytes is how much it must have allocated since memory was last given back to
 	// make a collection worthwhile.
 	worthBytes = 4 << 20
-	// Lists and what else is kept for seconds after its last use are dropped by then. So much must have been allocated that
-	// there may be any.
+	// dropped is how long after the last work caches have dropped what they keep for seconds after its last use, such as
+	// lists. Less than keptBytes of work has left little in them.
 	dropped   = 30 * time.Second
 	keptBytes = 2 * worthBytes
 	// mostGrowth is how far the heap may grow beyond what is in use, unless that is more.
@@ -52,7 +52,8 @@ func afterCollection(ended chan<- struct{}) {
 // runtime would keep the memory of a burst of lists for two minutes, and half of the heap
 // for longer. It also releases pages of the program's own code. Unless the environment sets
 // GOGC it sets that too, by the size of the heap. It starts when ready is closed: a start,
-// which allocates more than it keeps, runs with the default.
+// which allocates more than it keeps, runs with the default. It blocks until ctx ends; one
+// call per process.
 func GiveBack(ctx context.Context, ready <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -94,7 +95,7 @@ func GiveBack(ctx context.Context, ready <-chan struct{}) {
 type quietness struct {
 	before   uint64    // what had been allocated at the last tick
 	returned uint64    // when memory was last given back after work
-	owed     time.Time // when it is given back again, since caches are dropped after work has ended; zero: never
+	again    time.Time // when it is to be given back without further work, see dropped; zero: not at all
 }
 
 // worth reports, each second, whether memory is to be given back, with what the program has allocated since its start.
@@ -106,13 +107,13 @@ func (q *quietness) worth(allocated uint64, now time.Time) bool {
 		return false
 	case allocated-q.returned > worthBytes: // also for what a start has allocated
 		if allocated-q.returned > keptBytes {
-			q.owed = now.Add(dropped)
+			q.again = now.Add(dropped)
 		}
 		q.returned = allocated
 		return true
-	case q.owed.IsZero() || now.Before(q.owed):
+	case q.again.IsZero() || now.Before(q.again):
 		return false
 	}
-	q.owed = time.Time{}
+	q.again = time.Time{}
 	return true
 }
